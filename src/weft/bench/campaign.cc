@@ -207,10 +207,11 @@ void print_coverage(const std::map<std::string, CrashCoverage>& coverage, std::o
   for (const auto& [name, of_row] : coverage) {
     for (int p = static_cast<int>(Phase::kLock); p < kPhases; ++p) {
       const auto phase = static_cast<Phase>(p);
-      const bool expected = has_phase(*RowSet::parse(name, true), phase);
+      const RowSet rows = *RowSet::parse(name, true);
       out << std::setw(9) << name << std::setw(11) << phase_name(phase);
       for (int s = 0; s < kVictimRoles; ++s) {
         const uint64_t hits = of_row.at(phase, static_cast<VictimRole>(s));
+        const bool expected = has_cell(rows, phase, static_cast<VictimRole>(s));
         const bool is_few = expected && hits < kEnough;
         few += is_few ? 1 : 0;
         out << std::setw(13) << (hits == 0 && !expected ? "-" : std::to_string(hits) + (is_few ? " <" : ""));

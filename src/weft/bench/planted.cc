@@ -164,6 +164,15 @@ const std::vector<BugPin>& planted_bugs() {
       at_crash(PlantedBug::kFirstPieceIsAll, "acknowledge a large message at its first piece", "dnl4", 3, 3);
   first_piece.where.piece_bytes = 64;
   first_piece.where.transactions = kTransactionsDefault;
+  // Bugs of shipped transactions: more nodes than replicas, so that keys have their primaries elsewhere.
+  const auto shipped = [&](PlantedBug which, std::string_view name, int replicas) {
+    BugPin planted = at_crash(which, name, "hop", 4, replicas);
+    planted.where.transactions = kTransactionsDefault;
+    return planted;
+  };
+  BugPin aborts = shipped(PlantedBug::kAbortsShipped, "abort what was shipped", 3);
+  aborts.where.impatient = true;
+  aborts.where.faults = *parse_faults("cut,break,one-way,alone");
   static const std::vector<BugPin> kBugs{
       pinned(1, bug(PlantedBug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend)),
       pinned(1, bug(PlantedBug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend)),
@@ -200,6 +209,11 @@ const std::vector<BugPin>& planted_bugs() {
       pinned(9, seen_at_backups(PlantedBug::kHiddenReads, "commit reads that a backup hides")),
       pinned(40, two_moments),
       pinned(38, first_piece),
+      pinned(1, shipped(PlantedBug::kToldBeforeShipped, "tell a commit before its executor has answered", 3)),
+      pinned(42, aborts),
+      pinned(10, shipped(PlantedBug::kReadsNotLocked, "ship what is read without locking it", 3)),
+      pinned(87, shipped(PlantedBug::kExecutorForgets, "forget at the executor what is written elsewhere", 2)),
+      pinned(1, shipped(PlantedBug::kLogFinishesNothing, "let a log wait for the notice that it overtakes", 3)),
       pinned(3, at_crash(PlantedBug::kReusedUnacked, "use a slot again before all know of its abort", "dnl4", 4, 3)),
   };
   return kBugs;

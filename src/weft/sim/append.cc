@@ -15,11 +15,13 @@ namespace weft::sim {
 namespace {
 
 constexpr uint64_t kElementsMax = 150;  // room for appends that were in flight when the key was retired
+constexpr uint64_t kDeclaredMax = 3;    // keys of a declared transaction
+constexpr uint32_t kReplyBytesMax = kDeclaredMax * list_bytes(kElementsMax, 0);
 
-// Arguments of the stored procedure `append`: the table, then these.
+// Arguments of the stored procedure `append`: the table, then these. It replies what it has found.
 struct DeclaredPart {
   uint64_t key;
-  uint64_t element;
+  uint64_t element;  // 0: it is only read
   uint64_t pad;
 };
 
@@ -39,21 +41,26 @@ size_t declared_parts(std::string_view arguments) { return (arguments.size() - 8
 
 void append_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   for (size_t i = 0; i < declared_parts(arguments); ++i) {
-    keys.add(declared_table(arguments), declared_part(arguments, i).key, Intent::kUpdate);
+    const DeclaredPart part = declared_part(arguments, i);
+    keys.add(declared_table(arguments), part.key, part.element != 0 ? Intent::kUpdate : Intent::kRead);
   }
 }
 
 Code append_step(std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
+  std::string found;
   for (size_t i = 0; i < values.size(); ++i) {
     const DeclaredPart part = declared_part(arguments, i);
     List list;
     if (values[i].code != Code::kOk) return values[i].code;
     if (values[i].found && !decode_list(values[i].bytes, list)) return Code::kApplication;
     if (list.size() >= kElementsMax) return Code::kApplication;
+    found += encode_list(list, 0);
+    if (part.element == 0) continue;
     list.push_back(part.element);
     const std::string value = encode_list(list, static_cast<uint32_t>(part.pad));
     writes.put(declared_table(arguments), part.key, value);
   }
+  writes.reply(found);
   return Code::kOk;
 }
 
@@ -113,6 +120,7 @@ class AppendWorkload final : public Workload {
     return mix64(number * 7 + 3) % 100 < context_->config.large_percent ? context_->config.large_bytes : 0;
   }
   bool read(Attempt& attempt, const Plan& plan, const Value& value, List& list);
+  void take_reply(Attempt& attempt, std::string_view reply);
   void write(Attempt& attempt, const Plan& plan, Txn& txn, List& list, bool found);
   void finished(Attempt& attempt, SimOutcome outcome);
   void acknowledged(Attempt& attempt, const Outcome& outcome, Session session);
@@ -143,7 +151,8 @@ void AppendWorkload::declare(ClusterSpec& spec) {
   table.name = "named lists";
   table.keys = KeyKind::kBytes;
   spec.tables.push_back(table);
-  spec.procedures.push_back({"append", append_keys, append_step});
+  spec.procedures.push_back(
+      {.name = "append", .keys = append_keys, .execute = append_step, .reply_bytes_max = kReplyBytesMax});
 }
 
 AppendWorkload::Plan AppendWorkload::plan_for(Random& random, uint64_t place, bool may_append) {
@@ -380,31 +389,58 @@ Task<void> AppendWorkload::single(Client* client, Session session) {
   finished(attempt, context_->count(outcome));
 }
 
+// A declared transaction has read each of its keys before it appended.
+void AppendWorkload::take_reply(Attempt& attempt, std::string_view reply) {
+  attempt.record.ops.clear();
+  for (const Plan& plan : attempt.plans) {
+    uint32_t count = 0;
+    std::memcpy(&count, reply.data(), std::min(sizeof count, reply.size()));
+    List list;
+    const size_t bytes = list_bytes(count, 0);
+    if (!decode_list(reply.substr(0, bytes), list)) {
+      context_->violation("the reply of a declared transaction is broken");
+      return;
+    }
+    reply.remove_prefix(bytes);
+    attempt.record.ops.push_back({false, plan.name, 0, list});
+    if (plan.append) attempt.record.ops.push_back({true, plan.name, plan.element, {}});
+  }
+}
+
 Task<void> AppendWorkload::declared(Client* client, Session session) {
   Random& random = client->random;
   Attempt attempt;
   attempt.record.process = client->id;
   std::string arguments = integer_value(integers_.value);
-  for (uint64_t n = random.between(1, 3); n > 0; --n) {
+  const bool reads = context_->config.declared_reads;
+  for (uint64_t n = random.between(1, kDeclaredMax); n > 0; --n) {
     const uint64_t place = context_->choose(random, generation_.size());
     const auto same = [&](const Plan& plan) { return plan.place == place; };
     if (std::any_of(attempt.plans.begin(), attempt.plans.end(), same)) continue;
     Plan plan = plan_for(random, place, true);
     if (plan.table != integers_) continue;
-    if (!plan.append) plan.element = ++elements_;
-    plan.append = true;
-    const DeclaredPart part{plan.number, plan.element, pad_of(plan.number)};
+    if (!plan.append && !reads) plan.element = ++elements_;
+    plan.append |= !reads;
+    const DeclaredPart part{plan.number, plan.append ? plan.element : 0, pad_of(plan.number)};
     arguments.append(reinterpret_cast<const char*>(&part), sizeof part);
-    attempt.record.ops.push_back({true, plan.name, plan.element, {}});
+    if (plan.append) attempt.record.ops.push_back({true, plan.name, plan.element, {}});
     attempt.plans.push_back(std::move(plan));
   }
   if (attempt.plans.empty()) co_return;
   const Unfinished unfinished{this, &attempt};
   attempt.record.invoke = context_->stamp();
   context_->doing(client, "in a declared transaction");
-  Task<Outcome> task = session.call(ProcedureId(0), arguments);
+  std::string reply;
+  Task<Outcome> task = session.call(ProcedureId(0), arguments, &reply);
   const Outcome outcome = co_await task;
-  finished(attempt, context_->count(outcome));
+  if (!reads) {
+    finished(attempt, context_->count(outcome));
+    co_return;
+  }
+  if (outcome.committed()) take_reply(attempt, reply);
+  if (outcome.id.incarnation != 0) attempt.status = outcomes_.begun(outcome.id);
+  attempt.committing = true;
+  acknowledged(attempt, outcome, session);
 }
 
 Task<void> AppendWorkload::run(Client* client, Session session) {

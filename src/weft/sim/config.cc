@@ -193,6 +193,25 @@ void draw_snapshots(uint64_t seed, SimConfig& config) {
   config.workload.retire_after = retire_after;
 }
 
+// Where procedures are shipped there are more of them, of few keys, at more nodes than replicas, and credit for some.
+void draw_shipped(const SimOptions& fixed, SimConfig& config) {
+  Random shipped(mix64(fixed.seed) ^ 0x5419);
+  const bool more = shipped.chance(70);
+  const uint32_t share = static_cast<uint32_t>(shipped.between(50, 95));
+  const int nodes = static_cast<int>(shipped.between(3, 5)), replicas = static_cast<int>(shipped.between(2, 3));
+  const uint32_t credit = pick<uint32_t>(shipped, {32'768, 65'536, 262'144});
+  const Result<RowSet> rows = RowSet::parse(config.options.protocol);
+  if (!rows || !rows->ships_procedures()) return;
+  config.workload.declared_reads = true;
+  if (!more) return;
+  config.workload.declared_percent = share;
+  config.workload.single_key_percent = std::min(config.workload.single_key_percent, 20U);
+  config.workload.large_percent = 0;
+  config.options.limits.credit_bytes = std::max(config.options.limits.credit_bytes, credit);
+  if (!fixed.nodes) config.options.nodes = std::max(config.options.nodes, nodes);
+  if (!fixed.replicas) config.options.replicas = std::min(config.options.replicas, replicas);
+}
+
 void draw_verbs(const SimOptions& fixed, SimConfig& config) {
   Options& options = config.options;
   // What only rows with verbs use.
@@ -245,6 +264,7 @@ SimConfig draw_config(const SimOptions& fixed) {
     config.margin_permille = config.drift_permille + 1;
   }
   config.visitors = (config.faults.bits & FaultMask::links().bits) != 0;
+  draw_shipped(fixed, config);
   draw_joiners_and_patience(fixed, config);
   draw_snapshots(fixed.seed, config);
   draw_verbs(fixed, config);

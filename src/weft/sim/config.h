@@ -29,6 +29,7 @@ struct WorkloadConfig {
   uint32_t read_percent = 50;       // of operations
   uint32_t single_key_percent = 0;  // transactions that are a single-key operation (get_one, insert_one)
   uint32_t declared_percent = 0;    // transactions that call a stored procedure
+  bool declared_reads = false;      // which reads some of its keys only, and whose outcome others ask for
   uint32_t snapshot_percent = 0;    // append, of the others: transactions that read several keys and write none
   uint32_t retire_after = 64;       // append: appends to a key; then its place gets a new key, which does not exist yet
   uint32_t think_percent = 0;       // operations followed by a sleep

@@ -8,8 +8,8 @@ namespace weft {
 
 namespace {
 
-constexpr std::string_view kRoleNames[kVictimRoles] = {"coordinator", "primary",  "backup",
-                                                       "two",         "recovery", "catching_up"};
+constexpr std::string_view kRoleNames[kVictimRoles] = {"coordinator", "primary",     "backup",   "two",
+                                                       "recovery",    "catching_up", "executor", "both"};
 constexpr Phase kCommitPhases[] = {Phase::kLock, Phase::kValidate, Phase::kReplicate, Phase::kUnlock};
 
 struct Parts {
@@ -23,14 +23,16 @@ Parts parts_of(const TxnSlot& slot) {
   Parts parts;
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
-    if (!e.read && e.write == Write::kNone) continue;
+    // Of a shipped transaction the coordinator knows only what may be written.
+    const bool shipped = !slot.shipped_to.empty();
+    const bool writes = shipped ? e.may_write : e.write != Write::kNone;
+    if (!e.read && !writes && !shipped) continue;
     const NodeSet primary = NodeSet::of(e.placement->primary());
     parts.primaries |= primary;
-    if (e.write == Write::kNone) parts.checked |= primary;
-    if (e.write == Write::kNone && !slot.unanimous) continue;
+    if (!writes) parts.checked |= primary;
+    if (!writes && !slot.unanimous) continue;
     parts.backups |= e.placement->in_sync - primary;
-    if (e.write != Write::kNone && !e.placement->catching_up.empty())
-      parts.catching_up |= e.placement->catching_up | primary;
+    if (writes && !e.placement->catching_up.empty()) parts.catching_up |= e.placement->catching_up | primary;
   }
   return parts;
 }
@@ -69,12 +71,18 @@ bool has_phase(const RowSet& rows, Phase phase) {
   return false;
 }
 
+bool has_cell(const RowSet& rows, Phase phase, VictimRole role) {
+  if (role != VictimRole::kExecutor && role != VictimRole::kBoth) return has_phase(rows, phase);
+  return rows.ships_procedures() && (phase == Phase::kReplicate || phase == Phase::kUnlock);
+}
+
 void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const Node*>& running) {
   if (epoch != epoch_) before_.clear();
   epoch_ = epoch;
   CrashCoverage now;
   for (const Hit& hit : before_) {
     if (hit.nodes.contains(crashing)) now.at(hit.phase, VictimRole::kTwo) = 1;
+    if (hit.both.contains(crashing)) now.at(hit.phase, VictimRole::kBoth) = 1;
   }
   for (const Node* node : running) {
     if (node == nullptr) continue;
@@ -89,7 +97,12 @@ void CrashCounter::count(NodeId crashing, Epoch epoch, const std::vector<const N
         if (parts.primaries.contains(crashing)) now.at(slot.phase, VictimRole::kPrimary) = 1;
         if (parts.backups.contains(crashing)) now.at(slot.phase, VictimRole::kBackup) = 1;
         if (parts.catching_up.contains(crashing)) now.at(slot.phase, VictimRole::kCatchingUp) = 1;
-        if (nodes.contains(crashing)) before_.push_back({slot.phase, nodes - NodeSet::of(crashing)});
+        if (slot.shipped_to.contains(crashing)) now.at(slot.phase, VictimRole::kExecutor) = 1;
+        if (!nodes.contains(crashing)) return;
+        const NodeSet gone = NodeSet::of(crashing);
+        NodeSet both = slot.shipped_to.empty() ? NodeSet() : slot.shipped_to | NodeSet::of(node->id());
+        both = (both & gone).empty() ? NodeSet() : both - gone;
+        before_.push_back({slot.phase, nodes - gone, both});
       });
     }
     count_recovery(crashing, *node, now);
@@ -164,6 +177,15 @@ CrashInjector::CrashInjector(const SimConfig& config, uint64_t seed, CrashExecut
   const uint64_t then = random.below(100);
   if (then < 30) draw(VictimRole::kRecovery, 2);
   if (then >= 30 && then < 65) draw(VictimRole::kCatchingUp, 8);
+  // Executors of shipped transactions, alone or with their coordinator.
+  Random shipped(mix64(seed) ^ 0xa16);
+  if (rows.ships_procedures() && shipped.chance(60)) {
+    CrashTarget& target = targets_.front();
+    target.who = shipped.chance(50) ? VictimRole::kExecutor : VictimRole::kBoth;
+    target.phase = shipped.chance(75) ? Phase::kReplicate : Phase::kUnlock;
+    target.countdown = static_cast<uint32_t>(shipped.between(1, 30));
+    return;
+  }
   // Rare situations are targeted more often: validations, and commits that replicate only because a replica is catching
   // up.
   Random rare(mix64(seed) ^ 0xa14);
@@ -221,7 +243,9 @@ void CrashInjector::on_phase(NodeId coordinator, WorkerId worker, const TxnSlot&
   if (target.who == VictimRole::kBackup) nodes = parts.backups - self;
   if (target.who == VictimRole::kTwo) nodes = self | parts.primaries | parts.backups;
   if (target.who == VictimRole::kCatchingUp) nodes = parts.catching_up;
-  const int count = target.who == VictimRole::kTwo ? 2 : 1;
+  if (target.who == VictimRole::kExecutor) nodes = slot.shipped_to;
+  if (target.who == VictimRole::kBoth && !slot.shipped_to.empty()) nodes = self | slot.shipped_to;
+  const int count = target.who == VictimRole::kTwo || target.who == VictimRole::kBoth ? 2 : 1;
   if (nodes.size() < count || --target.countdown != 0) return;
   WEFT_MARK("a crash that was aimed");
   coordinator_ = self;

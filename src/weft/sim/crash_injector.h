@@ -31,8 +31,10 @@ enum class VictimRole : uint8_t {
   kRecovery,    // a member of a recovery that has begun to decide the transaction and is not active yet
   kCatchingUp,  // a replica that is catching up on a partition that the transaction writes, or the primary it copies
                 // from
+  kExecutor,    // of a shipped transaction
+  kBoth,        // of a shipped transaction: coordinator and executor, before any node had a view without the first
 };
-inline constexpr int kVictimRoles = 6;
+inline constexpr int kVictimRoles = 8;
 std::string_view victim_role_name(VictimRole role);
 
 // Crashes that hit such a transaction, by phase and role.
@@ -45,8 +47,9 @@ struct CrashCoverage {
   }
 };
 
-// Whether commits of one of the rows have the phase.
+// Whether commits of one of the rows have the phase, and in it a node of this role.
 bool has_phase(const RowSet& rows, Phase phase);
+bool has_cell(const RowSet& rows, Phase phase, VictimRole role);
 
 // Counts what a crash hits: it looks at the running nodes just before the crash.
 class CrashCounter {
@@ -59,6 +62,7 @@ class CrashCounter {
   struct Hit {  // a transaction that a crash has hit
     Phase phase;
     NodeSet nodes;  // the participants
+    NodeSet both;   // coordinator and executor, if it was shipped
   };
   void count_recovery(NodeId crashing, const Node& node, CrashCoverage& now) const;
 
