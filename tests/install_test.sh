@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs into an empty prefix and builds examples/bank.cc against the installed copy, once as a CMake package and
+# Installs into an empty prefix and builds the examples against the installed copy, once as a CMake package and
 # once through pkg-config, with the system's default compiler. Run as: install_test.sh SOURCE_DIR BUILD_DIR
 set -eu
 
@@ -20,17 +20,20 @@ prefix=$work/moved
 
 echo "--- as a CMake package"
 mkdir "$work/package"
-cp "$source/examples/bank.cc" "$work/package"
+cp "$source/examples/bank.cc" "$source/examples/procedure.cc" "$work/package"
 cat >"$work/package/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.25)
 project(bank LANGUAGES CXX)
 find_package(weft 0.1 REQUIRED)
-add_executable(bank bank.cc)
-target_link_libraries(bank PRIVATE weft::weft)
+foreach(example bank procedure)
+  add_executable(${example} ${example}.cc)
+  target_link_libraries(${example} PRIVATE weft::weft)
+endforeach()
 END
 cmake -S "$work/package" -B "$work/package/build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release
 cmake --build "$work/package/build"
 "$work/package/build/bank"
+"$work/package/build/procedure"
 
 echo "--- through pkg-config"
 export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
