@@ -34,6 +34,8 @@ enum class RemoteLockMode : uint8_t {
 
 enum class KeyKind : uint8_t { kInteger, kBytes };  // 8-byte integers, or byte strings
 enum class PartitionBy : uint8_t { kHash, kRedisSlot, kPrefix };
+// Which bytes of an integer key are its prefix. kByOrder: the high ones in an ordered table, else the low ones.
+enum class IntegerPrefix : uint8_t { kByOrder, kLowBytes, kHighBytes };
 
 struct TableSpec {
   std::string name;
@@ -42,9 +44,19 @@ struct TableSpec {
   uint64_t capacity = 1 << 16;    // records in the cluster, replicas not counted
   uint64_t memory_bytes_max = 0;  // per node; 0: derived from capacity and value_bytes_max
   PartitionBy partition = PartitionBy::kHash;
-  uint32_t prefix_bytes = 0;  // for kPrefix: the first bytes of the key choose the partition. For an integer key these
-                              // are its low bytes, taken as a number; neighbours go to different partitions
+  // For kPrefix: the first bytes of the key choose the partition. Of an integer key these are its low bytes, or in an
+  // ordered table its high bytes, taken as a number; neighbouring numbers go to different partitions.
+  uint32_t prefix_bytes = 0;
+  IntegerPrefix integer_prefix = IntegerPrefix::kByOrder;
+  // The keys are kept in order too: integers as numbers, byte strings as bytes. Keys of one prefix are together in one
+  // partition, so the table must be partitioned by prefix (or, for byte strings, by the slot of Redis, where the tag
+  // decides), and integers by their high bytes.
+  bool ordered = false;
 };
+constexpr bool prefix_is_high(const TableSpec& spec) {
+  return spec.integer_prefix == IntegerPrefix::kByOrder ? spec.ordered
+                                                        : spec.integer_prefix == IntegerPrefix::kHighBytes;
+}
 
 // Certificate files for an encrypted fabric. All three, or none.
 struct Tls {

@@ -63,6 +63,7 @@ HandshakeParams agreement_of(const ServerOptions& options) {
   for (const TableSpec& table : options.spec.tables) {
     agreement.fields.emplace_back("table " + table.name + " capacity", table.capacity);
     agreement.fields.emplace_back("table " + table.name + " value_bytes_max", table.value_bytes_max);
+    agreement.fields.emplace_back("table " + table.name + " ordered", table.ordered ? 1 : 0);
   }
   // In their order, by which messages name them.
   agreement.fields.emplace_back("procedures", options.spec.procedures.size());

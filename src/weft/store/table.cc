@@ -4,6 +4,7 @@
 #include <array>
 #include <climits>
 
+#include "weft/store/ordered_index.h"
 #include "weft/store/table_inline.h"
 
 namespace weft {
@@ -56,6 +57,7 @@ Result<std::unique_ptr<Table>> Table::create(const TableOptions& options, Region
   Result<std::unique_ptr<Dlht>> index = Dlht::create(index_options, &table->extents_);
   if (!index) return index.error();
   table->index_ = std::move(*index);
+  if (options.spec.ordered) table->make_order(options, *layout);
   return table;
 }
 
@@ -93,8 +95,7 @@ Table::~Table() = default;
 HashedKey Table::hashed_otherwise(ByteView key) const {
   WEFT_CHECK(!integer_keys_ || key.size() == sizeof(uint64_t), "an integer key has 8 bytes");
   WEFT_CHECK(key.size() <= kKeyBytesMax, "the caller enforces key_bytes_max");
-  const uint64_t hash =
-      integer_keys_ ? hash_u64(load<uint64_t>(key.data()), seed_) : hash_bytes(key.data(), key.size(), seed_);
+  const uint64_t hash = hash_of(key);
   uint32_t partition = 0;
   switch (spec_.partition) {
     case PartitionBy::kHash:
@@ -103,9 +104,11 @@ HashedKey Table::hashed_otherwise(ByteView key) const {
     case PartitionBy::kPrefix: {
       const size_t bytes = std::min<size_t>(key.size(), spec_.prefix_bytes);
       if (integer_keys_) {
-        const uint64_t number = load<uint64_t>(key.data());
-        partition =
-            static_cast<uint32_t>((bytes < 8 ? number & ((uint64_t{1} << bytes * 8) - 1) : number) % partitions_);
+        uint64_t number = load<uint64_t>(key.data());
+        if (bytes < 8) {
+          number = prefix_is_high(spec_) ? number >> (64 - bytes * 8) : number & ((uint64_t{1} << bytes * 8) - 1);
+        }
+        partition = static_cast<uint32_t>(number % partitions_);
         break;
       }
       partition = reduce_low(hash_bytes(key.data(), bytes, seed_), partitions_);
@@ -196,7 +199,7 @@ uint64_t Table::records() const {
 uint64_t Table::memory_bytes() const {
   const uint64_t absence =
       uint64_t{absence_per_partition_} * static_cast<uint64_t>(partitions_held_) * sizeof(uint64_t);
-  return absence + extents_.used() + blocks_.slab_bytes_used();
+  return absence + extents_.used() + blocks_.slab_bytes_used() + (ordered() ? order_->memory_bytes() : 0);
 }
 
 std::string Table::limit_text(Code code) const {
@@ -206,7 +209,8 @@ std::string Table::limit_text(Code code) const {
   return "table " + spec_.name + ": at most " + std::to_string(records_limit_) + " records and " +
          std::to_string(bytes_limit_) + " bytes of records in a partition (capacity " + std::to_string(spec_.capacity) +
          " in " + std::to_string(partitions_) + " partitions, memory_bytes_max " +
-         std::to_string(spec_.memory_bytes_max) + ")";
+         std::to_string(spec_.memory_bytes_max) + ")" +
+         (ordered() ? ", and " + std::to_string(order_->space().nodes()) + " nodes of 1 KiB for its order" : "");
 }
 
 }  // namespace weft

@@ -36,6 +36,9 @@
 // so that a one-sided READ of the slot tells where the record is and how long its block is, and a walk of one partition
 // touches no other's records. (A tag of hash bits would add nothing to what the slot has.)
 //
+// An ordered table keeps its keys in order too, in an index beside this one that has what this one has
+// (table_order.cc).
+//
 // Thread-safety: any worker may call any operation, but the operations on one key are ordered: by its lock at a primary
 // (only the lock's owner calls commit, unlock and relock), and by the primary's lock at a backup (apply, but not
 // apply_late_put, which comes late). A reader may race with anything.
@@ -86,6 +89,7 @@ struct TableOptions {
   // Test only: called between reading an absence word and searching the index.
   void (*looking)(void* context) = nullptr;
   void* looking_context = nullptr;
+  uint32_t order_nodes_max = 0;  // test only: of an ordered table, in place of what it needs at most
 };
 
 // A slot value of the index; 0 is none.
@@ -158,6 +162,9 @@ struct Undo {
   Version version;           // of the record, or of absence, before
   uint32_t value_bytes = 0;  // the old value is in the buffer given to apply()
 };
+
+class OrderedIndex;
+class OrderedScan;
 
 class Table {
  public:
@@ -318,6 +325,14 @@ class Table {
     usual_ = is_usual();
   }
 
+  // Of an ordered table; OrderedScan (ordered_scan.h) visits it in order.
+  bool ordered() const { return order_ != nullptr; }
+  const OrderedIndex& order() const { return *order_; }
+  // How many records of the partition were erased at this node, of an ordered table. It is raised before a scan can
+  // miss the record. A scan that sees the same keys and versions as an earlier one has missed nothing that came and
+  // went only if this was the same before the first and after the second.
+  uint64_t erases(PartitionId partition) const { return usage_[partition.value].erases(); }
+
   // Per worker: between two calls of quiesce the worker may keep using an old index; a worker that sleeps must be
   // offline, and must not access the table then.
   void quiesce(WorkerId worker);
@@ -354,6 +369,7 @@ class Table {
   std::string limit_text(Code code) const;
 
  private:
+  friend class OrderedScan;
   struct SharedAbsence {
     uint32_t index;
     uint32_t holders;
@@ -364,6 +380,9 @@ class Table {
   Table(const TableOptions& options, Region* region, const TableLayout& layout);
 
   HashedKey hashed_otherwise(ByteView key) const;
+  uint64_t hash_of(ByteView key) const {
+    return integer_keys_ ? hash_u64(load<uint64_t>(key.data()), seed_) : hash_bytes(key.data(), key.size(), seed_);
+  }
 
   void prefetch_otherwise(const HashedKey& key) const;
   void read_otherwise(const HashedKey& key, std::byte* value, size_t value_max, ReadResult* result) const;
@@ -388,6 +407,15 @@ class Table {
   void release(RecordSlot slot);
   bool fits(RecordSlot slot, const HashedKey& key, size_t value_bytes) const;
   PartitionUsage& usage(const HashedKey& key) { return usage_[key.partition.value]; }
+
+  // table_order.cc
+  void make_order(const TableOptions& options, const TableLayout& layout);
+  InsertCode add_to_order(const HashedKey& key, RecordSlot slot);
+  void remove_from_order(PartitionId partition, ByteView key, RecordSlot slot);
+  void drop_from_order(RecordSlot slot);
+  void count_erase(PartitionId partition) {
+    if (order_ != nullptr) usage_[partition.value].count_erase();
+  }
 
   size_t copy_record(RecordSlot slot, std::byte* value, size_t value_max, const Copy& copy, bool* met_tombstone) const;
 
@@ -447,6 +475,7 @@ class Table {
   const uint64_t memory_bytes_max_;
   Blocks blocks_;
   std::unique_ptr<PartitionUsage[]> usage_;  // by partition
+  std::unique_ptr<OrderedIndex> order_;      // nullptr: the table is not ordered
 
   const TableSpec spec_;
   const int partitions_held_;

@@ -10,6 +10,7 @@
 // or the apply that replaces it.
 #include "weft/base/inline.h"
 #include "weft/base/marks.h"
+#include "weft/store/ordered_index.h"
 #include "weft/store/record_inline.h"
 #include "weft/store/table_inline.h"
 
@@ -42,6 +43,7 @@ void Table::install_erase(const HashedKey& key, const Locked& locked) {
   const Version version(locked.base.value + 1);
   std::byte* const record = at(locked.record);
   const Owner owner = load_word(record).owner();
+  count_erase(key.partition);
   write_record(locked.record, key, ByteView(), Word(version, kDeleted, owner), true);
   remove_slot(key, locked.record);
   release_absence(locked.absence - 1, version);
@@ -60,6 +62,7 @@ void Table::replace(const HashedKey& key, RecordSlot old_slot, RecordSlot new_sl
   write_record(new_slot, key, value, word.with_owner(before.owner()), false);
   const bool switched = index_->compare_put(key.hash, old_slot.bits, new_slot.bits);
   WEFT_CHECK(switched, "the slot of a record changes only by its holder");
+  if (order_ != nullptr) order_->replace(key.partition, key.bytes, old_slot.bits, new_slot.bits);
   store_word(old, Word(before.version(), kMoved));
   if (before.owner()) store_word(larger, word);
   release(old_slot);
@@ -142,7 +145,10 @@ WEFT_INLINE bool Table::apply_present(const HashedKey& key, RecordSlot slot, Wri
   const bool erase = write == Write::kErase;
   const ByteView installed = erase ? ByteView() : value;
   const Word next(version, flags_of(write, visibility));
-  if (undo->existed && erase) usage(key).remove_record();
+  if (undo->existed && erase) {
+    count_erase(key.partition);
+    usage(key).remove_record();
+  }
   if (!undo->existed && !erase) usage(key).add_record(PartitionUsage::kNoLimit);
   if (fits(slot, key, installed.size())) {
     write_record(slot, key, installed, next, true);

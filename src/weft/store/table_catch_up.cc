@@ -22,7 +22,10 @@ void Table::undo(const HashedKey& key, Version version, const Undo& undo, ByteVi
     write_record(slot, key, old_value, Word(undo.version, kReadable), true);
     return;
   }
-  if (present) usage(key).remove_record();
+  if (present) {
+    count_erase(key.partition);
+    usage(key).remove_record();
+  }
   store_word(record, Word(version, kDeleted));
   remove_slot(key, slot);
   release(slot);
@@ -79,6 +82,7 @@ uint64_t Table::drop_partitions(const std::vector<bool>& partitions, uint64_t cu
             hash, [bits](uint64_t value) { return value == bits; }, &old)) {
       continue;
     }
+    if (order_ != nullptr) drop_from_order(slot);
     std::byte* const record = at(slot);
     Word word = load_word(record);
     while (!mark_moved(slot, word)) word = load_word(record);

@@ -80,15 +80,20 @@ inline bool Table::mark_moved(RecordSlot slot, Word word) {
 }
 
 inline InsertCode Table::add_slot(const HashedKey& key, RecordSlot slot) {
-  return (integer_keys_ ? index_->insert(key.hash, MatchAny{}, slot.bits)
-                        : index_->insert(key.hash, KeyMatch{*this, key}, slot.bits))
-      .code;
+  const InsertCode code = (integer_keys_ ? index_->insert(key.hash, MatchAny{}, slot.bits)
+                                         : index_->insert(key.hash, KeyMatch{*this, key}, slot.bits))
+                              .code;
+  if (order_ != nullptr && code == InsertCode::kInserted) [[unlikely]]
+    return add_to_order(key, slot);
+  return code;
 }
 
 inline void Table::remove_slot(const HashedKey& key, RecordSlot slot) {
   uint64_t old = 0;
   index_->erase(
       key.hash, [slot](uint64_t value) { return value == slot.bits; }, &old);
+  if (order_ != nullptr) [[unlikely]]
+    remove_from_order(key.partition, key.bytes, slot);
 }
 
 inline RecordSlot Table::allocate(const HashedKey& key, uint32_t value_bytes, uint64_t limit) {

@@ -6,6 +6,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
+#include "weft/store/ordered_index.h"
 #include "weft/store/table.h"
 
 namespace weft {
@@ -20,9 +21,14 @@ constexpr uint64_t kBytesPlannedMax = uint64_t{64} << 30;
 // worker and one more in all, for a worker replaces one at a time.
 constexpr uint64_t kSlabsInAddition = 8;
 constexpr uint64_t kSlabsInAdditionUpTo = 1 << 20;
+constexpr uint64_t kTombstonesInAddition = 4096;  // of a partition, at a backup of an ordered table
+constexpr uint64_t kOrderNodesMax = uint64_t{1} << 31;
 constexpr uint64_t kSmallIndex = 1 << 16;  // keys; a small index may grow by a large factor
 
 uint64_t index_area_bytes(uint64_t keys) { return keys * (keys <= kSmallIndex ? 1024 : 320) + (4 << 20); }
+
+// Of the trees of `held` partitions with so many keys each.
+uint64_t order_nodes_for(uint64_t held, uint64_t keys) { return held * OrderedIndex::nodes_for(keys); }
 
 uint64_t planned_record_bytes(const TableSpec& spec, uint64_t value_bytes) {
   const uint64_t key = spec.keys == KeyKind::kInteger ? sizeof(uint64_t) : kKeyBytesPlanned;
@@ -58,12 +64,23 @@ Result<TableLayout> table_layout(const TableOptions& options) {
   out.absence_per_partition = static_cast<uint32_t>(std::max(kAbsenceMin, capacity / 4));
   out.absence_at = kPage;
   out.index_at = out.absence_at + align_up(partitions * out.absence_per_partition * sizeof(uint64_t), kPage);
-  out.blocks_at = out.index_at + align_up(index_area_bytes(out.keys), kPage);
+  out.order_at = out.index_at + align_up(index_area_bytes(out.keys), kPage);
+  if (spec.ordered) {
+    const uint64_t nodes = order_nodes_for(held, out.records_per_partition * 5 / 4 + kTombstonesInAddition);
+    if (nodes > kOrderNodesMax) {
+      return Error{Code::kBadOption, "table " + spec.name + ": ordered, and its capacity of " +
+                                         std::to_string(spec.capacity) + " records takes " + std::to_string(nodes) +
+                                         " nodes, at most " + std::to_string(kOrderNodesMax)};
+    }
+    out.order_nodes = options.order_nodes_max != 0 ? options.order_nodes_max : static_cast<uint32_t>(nodes);
+  }
+  out.blocks_at = out.order_at + align_up(uint64_t{out.order_nodes} * kOrderNodeBytes, kPage);
   out.bytes_per_partition = planned_bytes(spec, out.records_per_partition, held);
   if (spec.memory_bytes_max != 0) {
-    // Index and absence words are subtracted first; a fifth of the rest is the backups' headroom.
+    // Index, order and absence words are subtracted first; a fifth of the rest is the backups' headroom.
+    const uint64_t order = spec.ordered ? order_nodes_for(held, out.records_per_partition) * kOrderNodeBytes : 0;
     const uint64_t fixed =
-        align_up(Dlht::bytes_for(out.keys), kPage) + held * out.absence_per_partition * sizeof(uint64_t);
+        align_up(Dlht::bytes_for(out.keys), kPage) + held * out.absence_per_partition * sizeof(uint64_t) + order;
     const uint64_t smallest = fixed + held * kSlabBytes;
     if (spec.memory_bytes_max < smallest) {
       return Error{Code::kBadOption, "table " + spec.name + ": memory_bytes_max is " +

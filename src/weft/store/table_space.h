@@ -1,8 +1,8 @@
 // How a table divides its region, and the limits it enforces.
 //
-//   0        4 KiB            index            blocks                                          end
-//   | unused | absence words  | index extents  | map of the slabs, slabs of blocks ->          |
-//   |        | of every partition, then pages of 4 KiB |                                       |
+//   0        4 KiB            index            order         blocks                            end
+//   | unused | absence words  | index extents  | nodes of an   | map of the slabs, slabs of      |
+//   |        | of every partition, then pages of 4 KiB | ordered table | blocks ->             |
 //
 // Address space is reserved for the worst case; pages are committed when first touched.
 //
@@ -12,6 +12,8 @@
 //   bytes    of blocks. Slabs never change their class, so a partition needs as much of a class as it ever had; the
 //            limit applies to the sum of these peaks, not to the bytes currently in use. A backup's peaks differ by
 //            what is in flight, so the block area has 25 % and some slabs of each class in addition.
+//   nodes    of an ordered table. There are as many as the records of all partitions can take, and a quarter more for
+//            the tombstones of backups, so that the other limits are reached first.
 //
 // Thread-safety: PartitionUsage and IndexExtents may be used by any thread.
 #pragma once
@@ -41,6 +43,8 @@ struct TableLayout {
   uint32_t absence_per_partition = 0;
   uint64_t absence_at = 0;  // offsets
   uint64_t index_at = 0;
+  uint64_t order_at = 0;
+  uint32_t order_nodes = 0;  // 0: the table is not ordered
   uint64_t blocks_at = 0;
   uint64_t end = 0;
 };
@@ -54,6 +58,9 @@ class alignas(64) PartitionUsage {
   // Counts one more record; false if there are `limit` already.
   bool add_record(uint64_t limit);
   void remove_record() { records_.fetch_sub(1, std::memory_order_relaxed); }
+  // Release and acquire: whoever no longer sees a record sees it counted.
+  void count_erase() { erases_.fetch_add(1, std::memory_order_release); }
+  uint64_t erases() const { return erases_.load(std::memory_order_acquire); }
   uint64_t records() const { return records_.load(std::memory_order_relaxed); }
 
   // Counts one more block; false if the sum of peaks would exceed `limit` bytes.
@@ -70,6 +77,7 @@ class alignas(64) PartitionUsage {
 
  private:
   std::atomic<uint64_t> records_{0};
+  std::atomic<uint64_t> erases_{0};
   std::atomic<uint64_t> charged_{0};  // sum over classes of peak * bytes
   std::array<std::atomic<uint32_t>, kBlockClasses> live_{};
   std::array<std::atomic<uint32_t>, kBlockClasses> peak_{};

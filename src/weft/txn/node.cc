@@ -43,6 +43,25 @@ Result<void> check_limits(const Limits& l) {
   return {};
 }
 
+// A scan is in one partition, so that keys that follow one another must be together.
+Result<void> check_order(const TableSpec& t, const std::string& name) {
+  if (t.partition == PartitionBy::kHash) {
+    return bad(name + "ordered, but partitioned by hash; must be by prefix or by the slot of Redis");
+  }
+  if (t.keys != KeyKind::kInteger) return {};
+  if (t.partition != PartitionBy::kPrefix) {
+    return bad(name + "ordered, but integer keys are partitioned by the slot of Redis; must be by prefix");
+  }
+  if (!prefix_is_high(t)) {
+    return bad(name + "ordered, but integer_prefix is kLowBytes; must be kHighBytes, which are compared first");
+  }
+  if (t.prefix_bytes >= sizeof(uint64_t)) {
+    return bad(name + "ordered, but prefix_bytes is " + std::to_string(t.prefix_bytes) +
+               "; must be less than the 8 bytes of an integer key");
+  }
+  return {};
+}
+
 Result<void> check_table(const TableSpec& t, const Limits& limits) {
   if (t.name.empty()) return bad("a table needs a name");
   const std::string name = "table " + t.name + ": ";
@@ -52,6 +71,7 @@ Result<void> check_table(const TableSpec& t, const Limits& limits) {
                std::to_string(limits.value_bytes_max) + " (limits.value_bytes_max)");
   }
   if (t.partition == PartitionBy::kPrefix && t.prefix_bytes == 0) return bad(name + "prefix_bytes is 0");
+  if (t.ordered) return check_order(t, name);
   return {};
 }
 
