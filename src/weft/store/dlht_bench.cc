@@ -40,12 +40,7 @@ struct Table {
   std::string map;
   uint64_t keys;
   std::vector<Figure> figures;
-  const Figure* find(const std::string& name) const {
-    for (const Figure& figure : figures) {
-      if (figure.name == name) return &figure;
-    }
-    return nullptr;
-  }
+  const Figure* find(const std::string& name) const { return find_figure(figures, name); }
 };
 
 std::optional<Arguments> parse(int argc, char** argv) {
@@ -98,45 +93,12 @@ std::vector<Figure> measure_named(const std::string& name, const Plan& plan) {
   return {};
 }
 
-// Runs this program again for one map, with a malloc that uses huge pages as our tables do, and reads the figures that
-// it prints.
 std::optional<Table> run_child(const Arguments& arguments, const std::string& map, uint64_t keys) {
-  std::string command = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1 /proc/" + std::to_string(getpid()) + "/exe --only '" +
-                        map + "' --keys " + std::to_string(keys) + " --repeats " + std::to_string(arguments.repeats);
-  if (arguments.quick) command += " --quick";
-  std::FILE* const out = popen(command.c_str(), "r");
-  if (out == nullptr) return std::nullopt;
-  Table table{map, keys, {}};
-  char line[256];
-  while (std::fgets(line, sizeof line, out) != nullptr) {
-    Figure figure;
-    char name[128];
-    if (std::sscanf(line, "%127[^\t]\t%lf\t%lf\t%lf", name, &figure.median, &figure.low, &figure.high) == 4) {
-      figure.name = name;
-      table.figures.push_back(figure);
-    }
-  }
-  const int status = pclose(out);
-  if (status == 0) return table;
-  std::fprintf(stderr, "dlht_bench: %s at %llu keys failed (status %d)\n", map.c_str(),
-               static_cast<unsigned long long>(keys), status);
+  std::string flags = "--only '" + map + "' --keys " + std::to_string(keys) + " --repeats " +
+                      std::to_string(arguments.repeats) + (arguments.quick ? " --quick" : "");
+  if (auto figures = figures_of_child(flags)) return Table{map, keys, std::move(*figures)};
+  std::fprintf(stderr, "dlht_bench: %s at %llu keys failed\n", map.c_str(), static_cast<unsigned long long>(keys));
   return std::nullopt;
-}
-
-std::string first_line_of(const char* path, const char* starts = "") {
-  std::ifstream file(path);
-  std::string line;
-  while (std::getline(file, line)) {
-    if (line.starts_with(starts)) return line.substr(line.find(':') == std::string::npos ? 0 : line.find(':') + 2);
-  }
-  return "unknown";
-}
-
-std::string cell(const Figure* figure) {
-  if (figure == nullptr) return "-";
-  char text[64];
-  std::snprintf(text, sizeof text, "%.1f (%.1f..%.1f)", figure->median, figure->low, figure->high);
-  return text;
 }
 
 void print_map(const Table& table) {
@@ -228,7 +190,7 @@ int main(int argc, char** argv) {
   if (!arguments) return 2;
   if (arguments->only.empty()) return run(*arguments);
   for (const Figure& figure : measure_named(arguments->only, plan_for(*arguments, arguments->keys.front()))) {
-    std::printf("%s\t%f\t%f\t%f\n", figure.name.c_str(), figure.median, figure.low, figure.high);
+    print_for_parent(figure);
   }
   return 0;
 }

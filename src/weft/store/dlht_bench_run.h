@@ -16,6 +16,7 @@
 #include "weft/base/clock.h"
 #include "weft/base/histogram.h"
 #include "weft/base/random.h"
+#include "weft/store/bench_figures.h"
 #include "weft/store/dlht_bench_maps.h"
 
 namespace weft::dlht_bench {
@@ -29,52 +30,7 @@ struct Plan {
   int repeats = 0;
 };
 
-// One figure: the median of the repeats and its spread.
-struct Figure {
-  std::string name;  // "get", "get batched", ...
-  double median = 0;
-  double low = 0;
-  double high = 0;
-};
-
-class Samples {
- public:
-  void add(const std::string& name, double value) {
-    for (auto& [known, values] : all_) {
-      if (known == name) return values.push_back(value);
-    }
-    all_.push_back({name, {value}});
-  }
-  std::vector<Figure> figures() const {
-    std::vector<Figure> out;
-    for (auto [name, values] : all_) {
-      std::sort(values.begin(), values.end());
-      out.push_back({name, values[values.size() / 2], values.front(), values.back()});
-    }
-    return out;
-  }
-
- private:
-  std::vector<std::pair<std::string, std::vector<double>>> all_;
-};
-
-inline uint64_t resident_bytes() {
-  unsigned long long pages = 0;
-  if (std::FILE* const file = std::fopen("/proc/self/statm", "r")) {
-    if (std::fscanf(file, "%*u %llu", &pages) != 1) pages = 0;
-    std::fclose(file);
-  }
-  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-// Millions per second.
-template <class Body>
-double rate(uint64_t ops, Body body) {
-  RealClock clock;
-  const uint64_t from = clock.now_ns();
-  body();
-  return static_cast<double>(ops) * 1e3 / static_cast<double>(clock.now_ns() - from);
-}
+using namespace store_bench;  // NOLINT(google-build-using-namespace): one program
 
 // Random reads of 64-byte lines in `bytes` of memory on huge pages: the upper bound of the machine. Measured plainly,
 // one load after the other, as many at once as the core sees ahead; and with each line prefetched kBatch reads ahead.

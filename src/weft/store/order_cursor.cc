@@ -24,7 +24,7 @@ void OrderCursor::start(PartitionId partition, std::optional<ByteView> from, std
   run_count_ = run_next_ = 0;
 }
 
-bool OrderCursor::next(ByteView* key, uint64_t* slot_bits) {
+bool OrderCursor::next_otherwise(ByteView* key, uint64_t* slot_bits) {
   for (uint32_t spins = 0;; ++spins) {
     if (run_next_ < run_count_) {
       const Entry& entry = run_[static_cast<size_t>(run_next_++)];
@@ -51,20 +51,18 @@ bool OrderCursor::next(ByteView* key, uint64_t* slot_bits) {
 // False: it is not in the leaf any more, or it is the end.
 bool OrderCursor::give(const Entry& entry, ByteView* key) {
   if (keys_.integers()) {
-    integer_ = entry.prefix;
-    *key = ByteView(reinterpret_cast<const std::byte*>(&integer_), sizeof integer_);
-  } else {
-    std::byte* const to = buffers_.get() + size_t{kKeyBytesMax} * static_cast<size_t>(buffer_);
-    *key = ByteView(to, keys_.copy(entry.ref, to));
-    if (!leaf_->latch.unchanged(leaf_version_)) return false;
-    if (beyond(*key)) {
-      ended_ = true;
-      return false;
-    }
-    buffer_ = 1 - buffer_;
+    *key = give_integer(entry);
+    return true;
   }
+  std::byte* const to = buffers_.get() + size_t{kKeyBytesMax} * static_cast<size_t>(buffer_);
+  *key = ByteView(to, keys_.copy(entry.ref, to));
+  if (!leaf_->latch.unchanged(leaf_version_)) return false;
+  if (beyond(*key)) {
+    ended_ = true;
+    return false;
+  }
+  buffer_ = 1 - buffer_;
   last_ = *key;
-  if (expected_ > 0) --expected_;
   return true;
 }
 
@@ -118,7 +116,6 @@ bool OrderCursor::enter_child(const OrderNode& parent, uint64_t version, uint32_
                               uint64_t* node_version) const {
   if (!parent.latch.unchanged(version)) return false;
   const OrderNode& next = index_.at(child);
-  next.prefetch(false);
   *node = &next;
   *node_version = next.latch.read();
   return parent.latch.unchanged(version);
@@ -175,6 +172,7 @@ bool OrderCursor::fill(const OrderNode& leaf, uint64_t version, Shape shape, int
     run_[static_cast<size_t>(run_count_++)] = entry;
   }
   if (!leaf.latch.unchanged(version)) return false;
+  expected_ -= std::min<uint64_t>(expected_, static_cast<uint64_t>(run_count_));
   for (int n = 0; n < run_count_; ++n) keys_.prefetch_record(run_[static_cast<size_t>(n)].ref);
   ended_ = ends;
   leaf_ = &leaf;

@@ -28,7 +28,13 @@ class OrderCursor {
   void start(PartitionId partition, std::optional<ByteView> from, std::optional<ByteView> to, bool backward,
              uint64_t expected);
   // The key, valid until the next call, and the slot of the table it was at. False: there are no more.
-  bool next(ByteView* key, uint64_t* slot_bits);
+  bool next(ByteView* key, uint64_t* slot_bits) {
+    if (run_next_ == run_count_ || !keys_.integers()) return next_otherwise(key, slot_bits);
+    const Entry& entry = run_[static_cast<size_t>(run_next_++)];
+    *key = give_integer(entry);
+    *slot_bits = OrderKeys::slot_bits(entry.ref, partition_);
+    return true;
+  }
 
  private:
   using Shape = OrderNode::Shape;
@@ -44,7 +50,14 @@ class OrderCursor {
     uint64_t ref;
   };
 
+  bool next_otherwise(ByteView* key, uint64_t* slot_bits);
   bool give(const Entry& entry, ByteView* key);
+  ByteView give_integer(const Entry& entry) {
+    integer_ = entry.prefix;
+    const ByteView key(reinterpret_cast<const std::byte*>(&integer_), sizeof integer_);
+    if (!last_) last_ = key;  // it stays where it is
+    return key;
+  }
   bool beyond(ByteView key) const;
   bool integer_beyond(uint64_t number) const;
 
@@ -63,7 +76,7 @@ class OrderCursor {
   bool backward_ = false;
   std::optional<ByteView> from_;
   std::optional<ByteView> to_;
-  uint64_t expected_ = 0;
+  uint64_t expected_ = 0;  // after the run
 
   std::array<Level, kLevelsMax> path_;
   int depth_ = 0;

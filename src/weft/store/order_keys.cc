@@ -93,13 +93,6 @@ size_t OrderKeys::copy(uint64_t ref, std::byte* to) const {
   return bytes;
 }
 
-void OrderKeys::prefetch_record(uint64_t ref) const {
-  const RecordSlot slot(ref & kSlotMask);
-  const std::byte* const record = base_ + slot.offset();
-  __builtin_prefetch(record);
-  __builtin_prefetch(record + std::min<size_t>(slot.bytes(), 128) - 1);
-}
-
 uint64_t OrderKeys::make_separator(PartitionId partition, uint64_t left, uint64_t right) {
   std::array<std::byte, kKeyBytesMax> key;
   const size_t bytes = std::min(common(left, right) + 1, copy(right, key.data()));

@@ -114,11 +114,6 @@ struct alignas(64) OrderNode {
     (is_leaf ? leaf.refs[i] : inner.refs[i]).store(ref, std::memory_order_release);
   }
   void set_child(int i, uint32_t child) { inner.children[i].store(child, std::memory_order_release); }
-
-  void prefetch(bool whole) const {
-    const auto* const at = reinterpret_cast<const std::byte*>(this);
-    for (size_t i = 0; i < (whole ? kOrderNodeBytes : kOrderNodeBytes / 2); i += 64) __builtin_prefetch(at + i);
-  }
 };
 static_assert(sizeof(OrderNode) == kOrderNodeBytes);
 

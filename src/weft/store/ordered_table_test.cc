@@ -99,14 +99,14 @@ void against_map(const TableOptions& options, uint64_t seed, int steps) {
 }
 
 TEST(OrderedTable, IntegersAgainstAMap) {
-  for (uint64_t seed = 1; seed <= 3; ++seed) against_map(ordered_integers(4'000), seed, kSanitized ? 4'000 : 20'000);
+  for (uint64_t seed = 1; seed <= 3; ++seed) against_map(ordered_integers(4'000), seed, kSanitized ? 2'000 : 10'000);
 }
 
 TEST(OrderedTable, ByteStringsAgainstAMap) {
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     TableOptions options = ordered_bytes(10'000);
     options.checksums = seed % 2 == 0;
-    against_map(options, seed, kSanitized ? 4'000 : 20'000);
+    against_map(options, seed, kSanitized ? 1'500 : 7'000);
   }
 }
 
@@ -115,10 +115,10 @@ TEST(OrderedTable, TheLongestKeysAreInOrderToo) {
   options.spec.memory_bytes_max = uint64_t{1} << 30;
   TableBox box(options);
   Twin twin;
-  for (uint64_t i = 0; i < 200; ++i) {
+  for (uint64_t i = 0; i < 80; ++i) {
     const size_t length = i % 3 == 0 ? kKeyBytesMax : i % 3 == 1 ? kKeyBytesMax - 1 : 65'000;
     std::string key(length, 'k');
-    key.replace(length - 8, 8, in_order(i * 77 % 200));
+    key.replace(length - 8, 8, in_order(i * 77 % 80));
     ASSERT_EQ(write(*box, box->hashed(as_bytes(key)), Write::kInsert, "v"), Code::kOk);
     twin[key] = "v";
   }
