@@ -75,7 +75,9 @@ TEST(OrderedIndex, TheNodesOfFewKeysAreFew) {
       if (key % keep_every == 0) continue;
       order.erase(key);
       --left;
-      if (i % 997 == 0) ASSERT_LE(order.index.space().used(), OrderedIndex::nodes_for(left)) << left;
+      if (i % 997 == 0) {
+        ASSERT_LE(order.index.space().used(), OrderedIndex::nodes_for(left)) << left;
+      }
     }
     EXPECT_EQ(order.index.check(kOne), left);
     EXPECT_LE(order.index.space().used(), OrderedIndex::nodes_for(left)) << "every " << keep_every;

@@ -110,10 +110,44 @@ TEST_P(OrderedRace, EveryScanFindsWhatStays) {
   }
   done_.store(true);
   for (std::thread& writer : writers) writer.join();
-  box_->order().check(PartitionId(0));
   EXPECT_EQ(box_->order().check(PartitionId(0)), box_->records());
   EXPECT_EQ(box_->leak_report().locked, 0U);
   EXPECT_LE(box_->order().space().used(), OrderedIndex::nodes_for(box_->records()));
+}
+
+// At a backup one worker removes a tombstone while another applies the insert that follows: both may remove the slot,
+// and the new one stays.
+TEST_P(OrderedRace, ATombstoneIsRemovedBesideTheNextInsert) {
+  constexpr uint64_t kRounds = kSanitized ? 1'000 : 10'000;
+  const std::string name_of_key = name(1);
+  const HashedKey key = box_->hashed(as_bytes(name_of_key));
+  std::atomic<uint64_t> round{0};
+  std::atomic<uint64_t> marked{0};
+  std::thread marker([&] {
+    for (uint64_t i = 1; i <= kRounds; ++i) {
+      while (round.load(std::memory_order_acquire) < i) std::this_thread::yield();
+      box_->mark_readable(key, Version(2 * i));
+      box_->quiesce(WorkerId(0));
+      marked.store(i, std::memory_order_release);
+    }
+    box_->offline(WorkerId(0));
+  });
+  OrderedScan scan(*box_);
+  uint64_t found = 0;
+  std::vector<std::byte> undo(64);
+  box_->apply(key, Write::kInsert, as_bytes("v"), Version(1), undo.data());
+  for (uint64_t i = 1; i <= kRounds; ++i) {
+    box_->apply(key, Write::kErase, {}, Version(2 * i), undo.data());
+    round.store(i, std::memory_order_release);
+    box_->apply(key, Write::kInsert, as_bytes("v"), Version(2 * i + 1), undo.data());
+    while (marked.load(std::memory_order_acquire) < i) std::this_thread::yield();
+    ScanItem item;
+    scan.start({.partition = PartitionId(0), .from = key.bytes, .limit = 1});
+    found += scan.next(&item) && as_text(item.key) == name_of_key ? 1 : 0;
+  }
+  marker.join();
+  EXPECT_EQ(found, kRounds);
+  EXPECT_EQ(box_->order().check(PartitionId(0)), kRaceNumbers / 3 + 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Keys, OrderedRace, ::testing::Values(KeyKind::kInteger, KeyKind::kBytes),

@@ -19,11 +19,11 @@ namespace weft {
 
 struct ScanRange {
   PartitionId partition;
-  std::optional<ByteView> from;  // the lowest key; none: the first of the partition
-  std::optional<ByteView> to;    // the key above the highest; none: the last of the partition is the highest
-  uint64_t limit = UINT64_MAX;   // items, whatever their states
+  std::optional<ByteView> from = {};  // the lowest key; none: the first of the partition
+  std::optional<ByteView> to = {};    // the key above the highest; none: the last of the partition is the highest
+  uint64_t limit = UINT64_MAX;        // items, whatever their states
   bool backward = false;
-  Owner self;  // whose locks are no obstacle; its own inserts are not there yet
+  Owner self = {};  // whose locks are no obstacle; its own inserts are not there yet
 };
 
 enum class ScanState : uint8_t {
