@@ -25,3 +25,8 @@ echo
 echo "## dlht_bench, 100 M keys"
 echo
 "$build"/dlht_bench --keys 100000000
+
+echo
+echo "## order_bench, 20 M keys"
+echo
+"$build"/order_bench --keys 20000000
