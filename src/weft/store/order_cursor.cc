@@ -116,6 +116,7 @@ bool OrderCursor::enter_child(const OrderNode& parent, uint64_t version, uint32_
                               uint64_t* node_version) const {
   if (!parent.latch.unchanged(version)) return false;
   const OrderNode& next = index_.at(child);
+  if (parent.shape().level == 1) next.prefetch();
   *node = &next;
   *node_version = next.latch.read();
   return parent.latch.unchanged(version);

@@ -79,6 +79,7 @@ bool OrderedIndex::go_down(ByteView key, Descent* to) const {
   const uint32_t child = node.child(position);
   if (!node.latch.unchanged(to->version)) return false;
   OrderNode& next = at(child);
+  if (to->shape.level == 1) next.prefetch();
   const uint64_t version = next.latch.read();
   const Shape shape = next.shape();
   if (!node.latch.unchanged(to->version)) return false;
