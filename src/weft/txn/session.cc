@@ -260,7 +260,7 @@ Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments, s
     if (slot.stage != TxnStage::kExecuting) co_return co_await txn.commit();  // it says why
     ProcedureKeys keys(txn_worker_->keys(), slot);
     keys.collect(stored, arguments);
-    if (const auto executor = may_ship ? txn_worker_->shipped().executor_for(slot, stored) : std::nullopt) {
+    if (const auto executor = may_ship ? txn_worker_->shipped().executor_for(slot, procedure, stored) : std::nullopt) {
       co_await ShipAwaiter{txn_worker_, &slot, *executor, procedure, arguments};
       if (slot.stage != TxnStage::kExecuting) {
         // A transaction that was refused is over; it is tried again under another id (H8).

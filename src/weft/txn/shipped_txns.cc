@@ -29,12 +29,17 @@ KeyRef lock_ref(const Entry& e, uint16_t index) {
 
 }  // namespace
 
-std::optional<NodeId> ShippedTxns::executor_for(const TxnSlot& slot, const StoredProcedure& procedure) const {
+ShippedTxns::OwnReads& ShippedTxns::own_reads(ProcedureId procedure) {
+  if (procedure.value >= own_reads_.size()) own_reads_.resize(procedure.value + size_t{1});
+  return own_reads_[procedure.value];
+}
+
+std::optional<NodeId> ShippedTxns::executor_for(const TxnSlot& slot, ProcedureId id, const StoredProcedure& procedure) {
   if (!planner_.plan_reads(slot).ships || procedure.runs_at != StoredProcedure::RunsAt::kAnyNode) return std::nullopt;
   if (slot.stage != TxnStage::kExecuting || slot.outcome.code != Code::kOk || slot.count == 0) return std::nullopt;
   if (!ctx_.views.active() || slot.epoch != ctx_.view().epoch.value) return std::nullopt;
   std::optional<NodeId> executor;
-  bool own = false, writes = false;
+  bool own = false, own_read = false, writes = false;
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     const NodeId primary = e.placement->primary();
@@ -42,6 +47,7 @@ std::optional<NodeId> ShippedTxns::executor_for(const TxnSlot& slot, const Store
     writes |= e.may_write;
     if (primary == ctx_.self) {
       own = true;
+      own_read |= !e.may_write;
     } else if (executor && *executor != primary) {
       return std::nullopt;
     } else {
@@ -49,7 +55,11 @@ std::optional<NodeId> ShippedTxns::executor_for(const TxnSlot& slot, const Store
     }
   }
   if (own && !writes) return std::nullopt;  // it would lock what it only reads
-  if (executor && ctx_.views.is_lost(*executor)) return std::nullopt;
+  if (!executor || ctx_.views.is_lost(*executor)) return std::nullopt;
+  if (own_read && own_reads(id).here != 0) {
+    --own_reads(id).here;
+    return std::nullopt;
+  }
   return executor;
 }
 
@@ -60,7 +70,7 @@ void ShippedTxns::start(TxnSlot& slot, NodeId executor, ProcedureId procedure, s
     acks_.wake(slot);
     return;
   }
-  if (!lock_own(slot)) {
+  if (!lock_own(slot, procedure)) {
     coordinator_.abort(slot);
     return;
   }
@@ -96,7 +106,7 @@ bool ShippedTxns::take_credit(TxnSlot& slot, NodeId executor) {
 }
 
 // Locks the keys of this node, those only read as well (H3). False: refused.
-bool ShippedTxns::lock_own(TxnSlot& slot) {
+bool ShippedTxns::lock_own(TxnSlot& slot, ProcedureId procedure) {
   refs_.cut(0);
   KeyRef* to = refs_.begin_adding(slot.count);
   for (uint16_t i = 0; i < slot.count; ++i) {
@@ -117,6 +127,16 @@ bool ShippedTxns::lock_own(TxnSlot& slot) {
   PhaseResult result;
   const bool taken = participant_.lock(request, participant_.gather(refs_.all()), &result);
   WEFT_CHECK(taken || ctx_.bugs.mask != 0, "this node's own requests are right");
+  const bool reads = std::any_of(refs_.begin(), refs_.end(), [](const KeyRef& r) { return r.write == Write::kNone; });
+  if (reads) {
+    OwnReads& of = own_reads(procedure);
+    ++of.calls;
+    if (result.code != Code::kOk && !slot.entry(result.index).may_write) ++of.refused;
+    if (of.calls == kWatched) {
+      if (of.refused > kRefusedMax) WEFT_MARK("what is read here is too often locked to ship a procedure");
+      of = {.here = of.refused > kRefusedMax ? kExecutedHere : 0};
+    }
+  }
   if (result.code != Code::kOk) {
     fail(slot, result.code, &slot.entry(result.index), result.holder);
     return false;

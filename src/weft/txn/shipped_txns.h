@@ -42,8 +42,13 @@ class ShippedTxns {
         acks_(acks),
         coordinator_(coordinator) {}
 
-  // Who can execute the procedure, whose keys were announced; nullopt: it is executed here.
-  std::optional<NodeId> executor_for(const TxnSlot& slot, const StoredProcedure& procedure) const;
+  // Who can execute the procedure, whose keys were announced; nullopt: it is executed here. That is also so for a while
+  // if too many calls of it could not lock what this node only reads: such locks are exclusive, and calls that read the
+  // same key here refuse each other.
+  static constexpr uint32_t kWatched = 32;         // calls that are looked at together
+  static constexpr uint32_t kRefusedMax = 8;       // of these
+  static constexpr uint32_t kExecutedHere = 1024;  // calls, if there are more
+  std::optional<NodeId> executor_for(const TxnSlot& slot, ProcedureId id, const StoredProcedure& procedure);
   // Ships it, and wakes the client when it has an outcome. If it turns out that it cannot be shipped, the client is
   // woken at once, and the transaction still executes (TxnStage::kExecuting).
   void start(TxnSlot& slot, NodeId executor, ProcedureId procedure, std::string_view arguments);
@@ -51,8 +56,14 @@ class ShippedTxns {
   void on_shipped(const Batch& batch, std::span<const Message> run);
 
  private:
+  // Calls of a procedure that read a key of this node only.
+  struct OwnReads {
+    uint32_t calls = 0, refused = 0;
+    uint32_t here = 0;  // so many of the next are executed here
+  };
+  OwnReads& own_reads(ProcedureId procedure);
   bool take_credit(TxnSlot& slot, NodeId executor);
-  bool lock_own(TxnSlot& slot);
+  bool lock_own(TxnSlot& slot, ProcedureId procedure);
   void read_own(TxnSlot& slot);
   bool send(TxnSlot& slot, NodeId executor, ProcedureId procedure, std::string_view arguments);
   void take(TxnSlot& slot, const Batch& batch, const Message& message);
@@ -67,6 +78,7 @@ class ShippedTxns {
   ClientAcks& acks_;
   Coordinator& coordinator_;
   KeyBuffer refs_;
+  std::vector<OwnReads> own_reads_;  // by procedure
 };
 
 }  // namespace weft

@@ -180,6 +180,32 @@ TEST_F(ShippedTest, ALockedKeyIsNamedWithItsHolder) {
   EXPECT_EQ(value(y), "5+");
 }
 
+// Reads are locked exclusively at the caller: where calls refuse each other for that, they are executed there.
+TEST_F(ShippedTest, WhatIsReadHereByManyIsNotShipped) {
+  const uint64_t x = key_at({0, 1, 2});
+  std::vector<uint64_t> keys;
+  for (const auto& [key, place] : cluster_.places()) {
+    if (place.primary == NodeId(3)) keys.push_back(key);
+  }
+  ASSERT_GE(keys.size(), 8U);
+  uint64_t done = 0, refused = 0;
+  std::vector<SteppedCluster::Handle> handles;
+  for (size_t client = 0; client < 8; ++client) {
+    handles.push_back(cluster_.spawn(NodeId(0), WorkerId(0), [&, client](Session& session) -> Task<void> {
+      for (int i = 0; i < 200; ++i) {
+        const std::string arguments = word("r", x) + " " + word("p", keys[client]);
+        Task<Outcome> task = session.call(ProcedureId(0), arguments);
+        const Outcome outcome = co_await task;
+        ++(outcome.committed() ? done : refused);
+      }
+    }));
+  }
+  for (const SteppedCluster::Handle& handle : handles) cluster_.wait(handle);
+  EXPECT_EQ(done + refused, 1600U);
+  EXPECT_GT(done, 1300U) << refused;
+  EXPECT_LT(cluster_.counters().shipped, 300U);
+}
+
 // The same procedure again and again from one slot: logs arrive from several executors, and each finishes what the
 // slot's last transaction left (H6), while credit comes back (H7).
 TEST_F(ShippedTest, SlotsAreReusedAcrossExecutors) {
