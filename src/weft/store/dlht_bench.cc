@@ -185,12 +185,13 @@ int run(const Arguments& arguments) {
 }  // namespace weft::dlht_bench
 
 int main(int argc, char** argv) {
-  using namespace weft::dlht_bench;
-  const auto arguments = parse(argc, argv);
+  namespace bench = weft::dlht_bench;
+  const auto arguments = bench::parse(argc, argv);
   if (!arguments) return 2;
-  if (arguments->only.empty()) return run(*arguments);
-  for (const Figure& figure : measure_named(arguments->only, plan_for(*arguments, arguments->keys.front()))) {
-    print_for_parent(figure);
+  if (arguments->only.empty()) return bench::run(*arguments);
+  for (const bench::Figure& figure :
+       bench::measure_named(arguments->only, bench::plan_for(*arguments, arguments->keys.front()))) {
+    bench::print_for_parent(figure);
   }
   return 0;
 }

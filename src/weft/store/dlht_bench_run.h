@@ -30,7 +30,15 @@ struct Plan {
   int repeats = 0;
 };
 
-using namespace store_bench;  // NOLINT(google-build-using-namespace): one program
+using store_bench::cell;
+using store_bench::Figure;
+using store_bench::figures_of_child;
+using store_bench::find_figure;
+using store_bench::first_line_of;
+using store_bench::print_for_parent;
+using store_bench::rate;
+using store_bench::resident_bytes;
+using store_bench::Samples;
 
 // Random reads of 64-byte lines in `bytes` of memory on huge pages: the upper bound of the machine. Measured plainly,
 // one load after the other, as many at once as the core sees ahead; and with each line prefetched kBatch reads ahead.

@@ -25,7 +25,15 @@
 namespace weft::order_bench {
 namespace {
 
-using namespace store_bench;  // NOLINT(google-build-using-namespace): one program
+using store_bench::cell;
+using store_bench::Figure;
+using store_bench::figures_of_child;
+using store_bench::find_figure;
+using store_bench::first_line_of;
+using store_bench::print_for_parent;
+using store_bench::rate;
+using store_bench::resident_bytes;
+using store_bench::Samples;
 
 constexpr int kThreadsMax = 2;
 constexpr uint64_t kPairsMax = 4;  // of a thread: one insert for three others in "mixed"
@@ -335,13 +343,14 @@ int run(const Arguments& arguments) {
 }  // namespace weft::order_bench
 
 int main(int argc, char** argv) {
-  using namespace weft::order_bench;
-  const auto arguments = parse(argc, argv);
+  namespace bench = weft::order_bench;
+  const auto arguments = bench::parse(argc, argv);
   if (!arguments) return 2;
-  if (arguments->only.empty()) return run(*arguments);
+  if (arguments->only.empty()) return bench::run(*arguments);
   const uint64_t ops = arguments->quick ? 100'000 : 2'000'000;
-  for (const Figure& figure : measure_named(arguments->only, {arguments->keys.front(), ops, arguments->repeats})) {
-    print_for_parent(figure);
+  for (const bench::Figure& figure :
+       bench::measure_named(arguments->only, {arguments->keys.front(), ops, arguments->repeats})) {
+    bench::print_for_parent(figure);
   }
   return 0;
 }

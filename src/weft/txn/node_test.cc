@@ -93,24 +93,24 @@ TEST(NodeSpec, ATableThatCannotBeIsNamed) {
 
 TEST(NodeSpec, AnOrderedTableIsPartitionedByWhatIsComparedFirst) {
   EXPECT_SPEC_ERROR(s.tables[0].ordered = true, "table t: ordered, but partitioned by hash");
-  static constexpr auto by_prefix = [](ClusterSpec& s, uint32_t bytes, IntegerPrefix which) {
+  static constexpr auto kByPrefix = [](ClusterSpec& s, uint32_t bytes, IntegerPrefix which) {
     s.tables[0].ordered = true;
     s.tables[0].partition = PartitionBy::kPrefix;
     s.tables[0].prefix_bytes = bytes;
     s.tables[0].integer_prefix = which;
   };
-  EXPECT_SPEC_ERROR(by_prefix(s, 2, IntegerPrefix::kLowBytes), "table t: ordered, but integer_prefix is kLowBytes");
-  EXPECT_SPEC_ERROR(by_prefix(s, 8, IntegerPrefix::kHighBytes), "table t: ordered, but prefix_bytes is 8");
-  EXPECT_SPEC_ERROR(by_prefix(s, 0, IntegerPrefix::kByOrder), "table t: prefix_bytes is 0");
-  EXPECT_EQ(spec_error([](ClusterSpec& s) { by_prefix(s, 2, IntegerPrefix::kByOrder); }), "");
-  EXPECT_EQ(spec_error([](ClusterSpec& s) { by_prefix(s, 2, IntegerPrefix::kHighBytes); }), "");
-  static constexpr auto by_slot = [](ClusterSpec& s, KeyKind keys) {
+  EXPECT_SPEC_ERROR(kByPrefix(s, 2, IntegerPrefix::kLowBytes), "table t: ordered, but integer_prefix is kLowBytes");
+  EXPECT_SPEC_ERROR(kByPrefix(s, 8, IntegerPrefix::kHighBytes), "table t: ordered, but prefix_bytes is 8");
+  EXPECT_SPEC_ERROR(kByPrefix(s, 0, IntegerPrefix::kByOrder), "table t: prefix_bytes is 0");
+  EXPECT_EQ(spec_error([](ClusterSpec& s) { kByPrefix(s, 2, IntegerPrefix::kByOrder); }), "");
+  EXPECT_EQ(spec_error([](ClusterSpec& s) { kByPrefix(s, 2, IntegerPrefix::kHighBytes); }), "");
+  static constexpr auto kBySlot = [](ClusterSpec& s, KeyKind keys) {
     s.tables[0].ordered = true;
     s.tables[0].partition = PartitionBy::kRedisSlot;
     s.tables[0].keys = keys;
   };
-  EXPECT_SPEC_ERROR(by_slot(s, KeyKind::kInteger), "integer keys are partitioned by the slot of Redis");
-  EXPECT_EQ(spec_error([](ClusterSpec& s) { by_slot(s, KeyKind::kBytes); }), "");
+  EXPECT_SPEC_ERROR(kBySlot(s, KeyKind::kInteger), "integer keys are partitioned by the slot of Redis");
+  EXPECT_EQ(spec_error([](ClusterSpec& s) { kBySlot(s, KeyKind::kBytes); }), "");
 }
 
 #undef EXPECT_SPEC_ERROR
