@@ -178,9 +178,8 @@ bool ExecuteAtOnce::retry() {
 
 // Nothing was sent to these, or nothing will come back.
 void ExecuteAtOnce::fail(TxnSlot& slot, NodeSet primaries, Code code) {
-  uint16_t left = 0;
   const auto is_one = [&](const Entry& e) { return e.asked && primaries.contains(e.placement->primary()); };
-  for (uint16_t i = 0; i < slot.count; ++i) left += is_one(slot.entry(i)) ? 1 : 0;
+  auto left = std::count_if(slot.entries, slot.entries + slot.count, is_one);
   for (uint16_t i = 0; left != 0; ++i) {
     if (!is_one(slot.entry(i))) continue;
     slot.entry(i).asked = false;
