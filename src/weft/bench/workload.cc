@@ -4,6 +4,7 @@
 
 #include "weft/base/check.h"
 #include "weft/bench/micro.h"
+#include "weft/bench/retwis.h"
 #include "weft/bench/smallbank.h"
 #include "weft/bench/tatp.h"
 #include "weft/bench/tpcc.h"
@@ -63,6 +64,13 @@ Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const Wor
     }
     return std::unique_ptr<Workload>(std::make_unique<Tpcc>(static_cast<uint32_t>(options.keys)));
   }
+  if (name == "retwis") {
+    if (options.keys < Retwis::kKeysMax) {
+      return bad("retwis needs at least " + std::to_string(Retwis::kKeysMax) + " records, " +
+                 std::to_string(options.keys) + " given");
+    }
+    return std::unique_ptr<Workload>(std::make_unique<Retwis>(options.keys, options.skew));
+  }
   if (parse_micro(name, &gets, &puts)) {
     if (gets > Micro::kKeysMax || puts > Micro::kKeysMax || gets + puts < 1 || gets + puts > Micro::kKeysMax) {
       return bad(std::string(name) + ": a micro workload has 1 to " + std::to_string(Micro::kKeysMax) +
@@ -83,7 +91,7 @@ uint64_t default_keys(std::string_view name) {
 }
 
 std::string workload_names() {
-  return "smallbank, tatp, tpcc-no and micro-G-P (G gets and P puts, for example micro-4-2)";
+  return "smallbank, tatp, tpcc-no, retwis and micro-G-P (G gets and P puts, for example micro-4-2)";
 }
 
 }  // namespace weft::bench

@@ -79,18 +79,18 @@ class Workload {
   virtual std::string check(const VisitTable& visit_table, const Tally& tally) const = 0;
 };
 
-enum class Skew : uint8_t { kHot, kNone };
+enum class Skew : uint8_t { kHot, kNone };  // of SmallBank and Retwis
 
 struct WorkloadOptions {
   uint64_t keys = 0;  // accounts, subscribers, warehouses or records in the whole cluster
   Skew skew = Skew::kHot;
 };
 
-// "smallbank", "tatp", "tpcc-no" or "micro-G-P". kBadOption names what was given and what there is.
+// "smallbank", "tatp", "tpcc-no", "retwis" or "micro-G-P". kBadOption names what was given and what there is.
 Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const WorkloadOptions& options);
 // Keys per node if the user gives no number. The workload must exist.
 uint64_t default_keys(std::string_view name);
-std::string workload_names();  // for messages: "smallbank, tatp, tpcc-no and micro-G-P (...)"
+std::string workload_names();  // for messages: "smallbank, tatp, tpcc-no, retwis and micro-G-P (...)"
 
 // The index in `kinds` that a number from [0, 100) falls on.
 size_t pick_kind(std::span<const TxnKind> kinds, uint64_t percent);

@@ -6,7 +6,7 @@ namespace weft::bench {
 namespace {
 
 TEST(Workload, NamesAreKnown) {
-  for (const char* name : {"smallbank", "tatp", "micro-4-2", "micro-1-0", "micro-0-1", "micro-0-32"}) {
+  for (const char* name : {"smallbank", "tatp", "retwis", "micro-4-2", "micro-1-0", "micro-0-1", "micro-0-32"}) {
     auto made = make_workload(name, {.keys = 100});
     ASSERT_TRUE(made) << name << ": " << made.error().text();
     EXPECT_EQ((*made)->name(), name);
@@ -24,7 +24,7 @@ TEST(Workload, BadNamesSayWhatThereIs) {
     auto made = make_workload(name, {.keys = 100});
     ASSERT_FALSE(made) << name;
     EXPECT_EQ(made.error().code, Code::kBadOption);
-    EXPECT_NE(made.error().detail.find("smallbank, tatp, tpcc-no and micro-G-P"), std::string::npos)
+    EXPECT_NE(made.error().detail.find("smallbank, tatp, tpcc-no, retwis and micro-G-P"), std::string::npos)
         << made.error().detail;
   }
 }
@@ -37,6 +37,7 @@ TEST(Workload, TooLargeOrTooFewIsRefused) {
   }
   EXPECT_FALSE(make_workload("smallbank", {.keys = 1}));
   EXPECT_FALSE(make_workload("tatp", {.keys = 0}));
+  EXPECT_FALSE(make_workload("retwis", {.keys = 9}));
   EXPECT_FALSE(make_workload("micro-1-0", {.keys = 31}));
 }
 
