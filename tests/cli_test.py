@@ -86,6 +86,10 @@ class BadRequests(unittest.TestCase):
         self.refused("bench", "smallbank", "--off", "network-batching,turbo",
                      says=["turbo", "network-batching", "table-batching"])
         self.refused("bench", "smallbank", "--skew", "some", says=["some", "hot", "none"])
+        for size in ["5", "0", "-4", "4294967300"]:
+            self.refused("bench", "smallbank", "--value-bytes", size, says=[f"--value-bytes {size}", "8 or 4"])
+        for other in ["tatp", "crash", "all"]:
+            self.refused("bench", other, "--value-bytes", "4", says=["--value-bytes", "smallbank", other])
         self.refused("bench", "all", "--json", says=["--json"])
         self.refused("bench", "tatp", "--markdown", says=["--markdown"])
 
@@ -118,7 +122,7 @@ class Help(unittest.TestCase):
     def test_bench_names_its_flags(self):
         text = weft("bench", "--help").stdout
         for flag in ["--nodes", "--replicas", "--threads", "--fabric", "--protocol", "--seconds",
-                     "--transactions-in-flight", "--rate", "--keys", "--off", "--json"]:
+                     "--transactions-in-flight", "--rate", "--keys", "--skew", "--value-bytes", "--off", "--json"]:
             self.assertIn(flag, text)
 
     def test_protocols(self):

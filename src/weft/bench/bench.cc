@@ -53,6 +53,7 @@ Result<std::unique_ptr<Bench>> Bench::open(const BenchOptions& options, std::ost
   workload_options.keys = (options.keys_per_node != 0 ? options.keys_per_node : default_keys(options.workload)) *
                           static_cast<uint64_t>(options.cluster.nodes);
   workload_options.skew = options.skew;
+  workload_options.value_bytes = options.value_bytes;
   auto workload = make_workload(options.workload, workload_options);
   if (!workload) return workload.error();
   bench->workload_ = std::move(*workload);

@@ -23,6 +23,7 @@ struct BenchOptions {
   std::string workload = "smallbank";
   uint64_t keys_per_node = 0;  // 0: default_keys(workload)
   Skew skew = Skew::kHot;
+  uint64_t value_bytes = 0;  // 0: the workload's own
   Options cluster;
   uint64_t seed = 1;
 };

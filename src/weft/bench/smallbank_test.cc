@@ -3,7 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstring>
+#include <limits>
 #include <map>
+#include <tuple>
+
+#include "weft/base/clock.h"
+#include "weft/bench/driver.h"
 
 namespace weft::bench {
 namespace {
@@ -90,18 +96,69 @@ struct Ledger {
 };
 
 TEST(SmallBank, CheckFindsAMissingCent) {
-  SmallBank bank(100, Skew::kHot);
-  Ledger ledger;
-  Random random(6);
-  ASSERT_TRUE(bank.load(ledger.put(), random));
-  ASSERT_EQ(ledger.rows.size(), 200U);
+  for (const uint32_t bytes : {SmallBank::kValueBytes, SmallBank::kShortValueBytes}) {
+    SmallBank bank(100, Skew::kHot, bytes);
+    Ledger ledger;
+    Random random(6);
+    ASSERT_TRUE(bank.load(ledger.put(), random));
+    ASSERT_EQ(ledger.rows.size(), 200U);
+    for (const auto& [key, value] : ledger.rows) ASSERT_EQ(value.size(), bytes);
+    Tally tally;
+    EXPECT_EQ(bank.check(ledger.visit_table(), tally), "");
+    tally.net = 1;
+    EXPECT_NE(bank.check(ledger.visit_table(), tally), "");
+    tally.net = 0;
+    ledger.rows.begin()->second.resize(bytes / 2);
+    EXPECT_NE(bank.check(ledger.visit_table(), tally).find("1 balances are not of"), std::string::npos);
+    ledger.rows.erase(ledger.rows.begin());
+    EXPECT_NE(bank.check(ledger.visit_table(), tally), "");
+  }
+}
+
+// Balances of 4 bytes near either limit: what does not fit is refused, and the sum stays exact.
+class ShortBalances : public testing::TestWithParam<std::tuple<const char*, bool>> {};
+INSTANTIATE_TEST_SUITE_P(SmallBank, ShortBalances,
+                         testing::Combine(testing::Values("dnl4", "fasst", "hop"), testing::Bool()));
+
+TEST_P(ShortBalances, NeverOverflow) {
+  const auto [protocol, high] = GetParam();
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max(), kMin = std::numeric_limits<int32_t>::min();
+  SmallBank bank(12, Skew::kNone, SmallBank::kShortValueBytes);
+  Options options;
+  options.protocol = protocol;
+  options.limits.transactions_in_flight_max = 4;
+  auto cluster = Cluster::open(options);
+  ASSERT_TRUE(cluster) << cluster.error().detail;
+  for (const TableSpec& spec : bank.tables()) ASSERT_TRUE((*cluster)->create_table(spec));
+  for (const StoredProcedure& procedure : bank.procedures()) ASSERT_TRUE((*cluster)->declare(procedure));
   Tally tally;
-  EXPECT_EQ(bank.check(ledger.visit_table(), tally), "");
-  tally.net = 1;
-  EXPECT_NE(bank.check(ledger.visit_table(), tally), "");
-  tally.net = 0;
-  ledger.rows.erase(ledger.rows.begin());
-  EXPECT_NE(bank.check(ledger.visit_table(), tally), "");
+  Random random(7);
+  const auto put = [&, high = high](TableId table, Key key, std::string_view value) {
+    int32_t drawn = 0;
+    std::memcpy(&drawn, value.data(), sizeof drawn);
+    const auto cents = static_cast<int32_t>(high ? kMax - 100 : kMin + 100);
+    tally.net += int64_t{cents} - drawn;  // as if it had been paid in after the load
+    return (*cluster)->load(table, key, {reinterpret_cast<const char*>(&cents), sizeof cents});
+  };
+  ASSERT_TRUE(bank.load(put, random));
+  ASSERT_TRUE((*cluster)->start());
+  RealClock clock;
+  DriveOptions drive_options;
+  drive_options.transactions = 1'000;
+  const DriveResult result = drive(**cluster, bank, drive_options, clock);
+  (*cluster)->stop();
+  ASSERT_EQ(result.failure, "");
+  tally.add(result.tally);
+  const auto& refused = tally.refused;
+  if (high) {
+    EXPECT_GT(refused[SmallBank::kTransactSavings], 0U);
+    EXPECT_GT(refused[SmallBank::kDepositChecking], 0U);
+  } else {
+    EXPECT_GT(refused[SmallBank::kWriteCheck], 0U);
+  }
+  const auto visit_table = [&](TableId t, const Cluster::Visit& visit) { (*cluster)->visit(t, visit); };
+  EXPECT_EQ(bank.check(visit_table, tally), "");
+  EXPECT_EQ((*cluster)->audit(), "");
 }
 
 }  // namespace

@@ -51,7 +51,12 @@ Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const Wor
   uint32_t gets = 0, puts = 0;
   if (name == "smallbank") {
     if (options.keys < 2) return bad("smallbank needs at least 2 accounts, " + std::to_string(options.keys) + " given");
-    return std::unique_ptr<Workload>(std::make_unique<SmallBank>(options.keys, options.skew));
+    const uint64_t bytes = options.value_bytes != 0 ? options.value_bytes : SmallBank::kValueBytes;
+    if (bytes != SmallBank::kValueBytes && bytes != SmallBank::kShortValueBytes) {
+      return bad("--value-bytes " + std::to_string(bytes) + ": smallbank has balances of 8 or 4 bytes");
+    }
+    return std::unique_ptr<Workload>(
+        std::make_unique<SmallBank>(options.keys, options.skew, static_cast<uint32_t>(bytes)));
   }
   if (name == "tatp") {
     if (options.keys < 1) return bad("tatp needs at least 1 subscriber, 0 given");
@@ -66,7 +71,7 @@ Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const Wor
   }
   if (name == "retwis") {
     if (options.keys < Retwis::kKeysMax) {
-      return bad("retwis needs at least " + std::to_string(Retwis::kKeysMax) + " records, " +
+      return bad("--keys: retwis needs at least " + std::to_string(Retwis::kKeysMax) + " records in all, " +
                  std::to_string(options.keys) + " given");
     }
     return std::unique_ptr<Workload>(std::make_unique<Retwis>(options.keys, options.skew));

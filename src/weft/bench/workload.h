@@ -84,6 +84,7 @@ enum class Skew : uint8_t { kHot, kNone };  // of SmallBank and Retwis
 struct WorkloadOptions {
   uint64_t keys = 0;  // accounts, subscribers, warehouses or records in the whole cluster
   Skew skew = Skew::kHot;
+  uint64_t value_bytes = 0;  // of SmallBank's balances; 0: its default
 };
 
 // "smallbank", "tatp", "tpcc-no", "retwis" or "micro-G-P". kBadOption names what was given and what there is.

@@ -41,6 +41,20 @@ TEST(Workload, TooLargeOrTooFewIsRefused) {
   EXPECT_FALSE(make_workload("micro-1-0", {.keys = 31}));
 }
 
+TEST(Workload, OnlySmallBankHasTwoSizes) {
+  for (const uint64_t bytes : {0U, 4U, 8U}) {
+    auto made = make_workload("smallbank", {.keys = 100, .value_bytes = bytes});
+    ASSERT_TRUE(made) << made.error().text();
+    EXPECT_EQ((*made)->tables()[0].value_bytes_max, bytes == 4 ? 4U : 8U);
+  }
+  for (const uint64_t bytes : {uint64_t{1}, uint64_t{5}, uint64_t{16}, uint64_t{1} << 32 | 4}) {
+    auto made = make_workload("smallbank", {.keys = 100, .value_bytes = bytes});
+    ASSERT_FALSE(made);
+    EXPECT_NE(made.error().detail.find("--value-bytes " + std::to_string(bytes) + ": "), std::string::npos);
+    EXPECT_NE(made.error().detail.find("8 or 4 bytes"), std::string::npos);
+  }
+}
+
 TEST(Workload, KindsFollowTheirShares) {
   constexpr TxnKind kinds[] = {{"a", 1}, {"b", 0}, {"c", 99}};
   EXPECT_EQ(pick_kind(kinds, 0), 0U);

@@ -27,14 +27,21 @@ struct BenchFlags {
   Tls tls;
   double seconds = 5, warmup = 0.5, rate = 0;
   uint32_t transactions_in_flight = 64;
-  int64_t keys = 0;
+  int64_t keys = 0, value_bytes = 0;
   uint64_t transactions = 0;
   uint64_t clock_step_ns = 0;
   uint64_t seed = 1;
   bool json = false, markdown = false;
 };
 
-Result<bench::BenchOptions> options_of(const BenchFlags& flags, bool keys_given) {
+// Options of one workload only.
+struct OwnFlag {
+  const char* flag;
+  const char* workload;
+};
+constexpr OwnFlag kOwnFlags[] = {{"--value-bytes", "smallbank"}};
+
+Result<bench::BenchOptions> options_of(const BenchFlags& flags, const CLI::App& command) {
   const auto bad = [](std::string detail) { return Error{Code::kBadOption, std::move(detail)}; };
   bench::BenchOptions out;
   out.workload = flags.workload;
@@ -48,8 +55,17 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, bool keys_given)
   out.cluster.clock_step_ns = flags.clock_step_ns;
   out.cluster.limits.transactions_in_flight_max = flags.transactions_in_flight;
   if (auto off = bench::switch_off(flags.off, &out.cluster); !off) return off.error();
-  if (keys_given && flags.keys < 1) return bad("--keys " + std::to_string(flags.keys) + ": at least 1 a node");
+  if (command.count("--keys") > 0 && flags.keys < 1)
+    return bad("--keys " + std::to_string(flags.keys) + ": at least 1 a node");
   out.keys_per_node = static_cast<uint64_t>(flags.keys);
+  for (const OwnFlag& own : kOwnFlags) {
+    if (command.count(own.flag) == 0 || flags.workload == own.workload) continue;
+    return bad(std::string(own.flag) + " goes with " + own.workload + ", not with " + flags.workload);
+  }
+  if (command.count("--value-bytes") > 0 && flags.value_bytes < 1) {
+    return bad("--value-bytes " + std::to_string(flags.value_bytes) + ": smallbank has balances of 8 or 4 bytes");
+  }
+  out.value_bytes = static_cast<uint64_t>(flags.value_bytes);
   if (flags.fabric != "tcp" && flags.fabric != "verbs" &&
       !(flags.tls.ca.empty() && flags.tls.certificate.empty() && flags.tls.key.empty())) {
     return bad("--tls-ca, --tls-certificate and --tls-key go with --fabric tcp or verbs, not " + flags.fabric);
@@ -175,7 +191,7 @@ int run_bench(BenchFlags flags, const CLI::App& command) {
   } else if (flags.markdown || !flags.label.empty()) {
     return refuse("--markdown and --label go with `bench all`, `bench phases` and `bench crash` only");
   }
-  const auto options = options_of(flags, command.count("--keys") > 0);
+  const auto options = options_of(flags, command);
   if (!options) return refuse(options.error().text());
   const bool seconds_given = command.count("--seconds") > 0;
   if (crash) return run_crash(flags, *options, command);
@@ -225,6 +241,8 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
       .add_option("--skew", flags.skew,
                   "hot (smallbank: 90 % of transactions on 4 % of the accounts; retwis: Zipf, exponent 0.5) or none")
       ->capture_default_str();
+  command.add_option("--value-bytes", flags.value_bytes,
+                     "smallbank: of a balance, 8 (default) or 4; --keys 2400000 --value-bytes 4 are Xenic's sizes");
   command.add_option(
       "--off", flags.off,
       "Switch off, comma-separated: network-batching, table-batching, local-reads, coroutines (one transaction at a "
