@@ -88,6 +88,8 @@ class BadRequests(unittest.TestCase):
         self.refused("bench", "smallbank", "--skew", "some", says=["some", "hot", "none"])
         for size in ["5", "0", "-4", "4294967300"]:
             self.refused("bench", "smallbank", "--value-bytes", size, says=[f"--value-bytes {size}", "8 or 4"])
+        self.refused("bench", "tpcc-no", "--remote", "never", says=["--remote never", "always", "uniform"])
+        self.refused("bench", "smallbank", "--remote", "uniform", says=["--remote", "tpcc-no", "smallbank"])
         for other in ["tatp", "crash", "all"]:
             self.refused("bench", other, "--value-bytes", "4", says=["--value-bytes", "smallbank", other])
         self.refused("bench", "all", "--json", says=["--json"])
@@ -122,7 +124,8 @@ class Help(unittest.TestCase):
     def test_bench_names_its_flags(self):
         text = weft("bench", "--help").stdout
         for flag in ["--nodes", "--replicas", "--threads", "--fabric", "--protocol", "--seconds",
-                     "--transactions-in-flight", "--rate", "--keys", "--skew", "--value-bytes", "--off", "--json"]:
+                     "--transactions-in-flight", "--rate", "--keys", "--skew", "--value-bytes",
+                     "--remote", "--off", "--json"]:
             self.assertIn(flag, text)
 
     def test_protocols(self):

@@ -54,6 +54,7 @@ Result<std::unique_ptr<Bench>> Bench::open(const BenchOptions& options, std::ost
                           static_cast<uint64_t>(options.cluster.nodes);
   workload_options.skew = options.skew;
   workload_options.value_bytes = options.value_bytes;
+  workload_options.suppliers = options.suppliers;
   auto workload = make_workload(options.workload, workload_options);
   if (!workload) return workload.error();
   bench->workload_ = std::move(*workload);

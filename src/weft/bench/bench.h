@@ -24,6 +24,7 @@ struct BenchOptions {
   uint64_t keys_per_node = 0;  // 0: default_keys(workload)
   Skew skew = Skew::kHot;
   uint64_t value_bytes = 0;  // 0: the workload's own
+  Suppliers suppliers = Suppliers::kOthers;
   Options cluster;
   uint64_t seed = 1;
 };

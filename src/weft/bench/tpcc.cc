@@ -115,7 +115,9 @@ DrawnLines tpcc::draw_lines(const Arguments& arguments) {
     line.item = Tpcc::draw_item(random, arguments.items);
     line.quantity = static_cast<uint32_t>(random.between(1, kQuantityMax));
     line.supplier = arguments.warehouse;
-    if (arguments.warehouses > 1) {  // any but the customer's
+    if (arguments.suppliers == Suppliers::kAll) {
+      line.supplier = static_cast<uint32_t>(random.below(arguments.warehouses));
+    } else if (arguments.warehouses > 1) {  // any but the customer's
       line.supplier = static_cast<uint32_t>(random.below(arguments.warehouses - 1));
       if (line.supplier >= arguments.warehouse) ++line.supplier;
     }
@@ -128,8 +130,8 @@ DrawnLines tpcc::draw_lines(const Arguments& arguments) {
   return lines;
 }
 
-Tpcc::Tpcc(uint32_t warehouses, uint32_t items, uint32_t customers)
-    : warehouses_(warehouses), items_(items), customers_(customers) {
+Tpcc::Tpcc(uint32_t warehouses, Suppliers suppliers, uint32_t items, uint32_t customers)
+    : warehouses_(warehouses), items_(items), customers_(customers), suppliers_(suppliers) {
   WEFT_CHECK(warehouses_ >= 1 && warehouses_ <= kWarehousesMax && items_ >= kLinesMax && customers_ >= 1,
              "make_workload checks it");
 }
@@ -227,6 +229,7 @@ Task<Outcome> Tpcc::new_order(Session& session, Call call) const {
   order.customer = static_cast<uint32_t>(call.a[2]);
   order.warehouses = warehouses_;
   order.items = items_;
+  order.suppliers = suppliers_;
   Task<Outcome> work = session.call(ProcedureId(0), bytes_of(order));
   co_return co_await work;
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "weft/bench/rows.h"
+#include "weft/bench/workload.h"
 
 namespace weft::bench::tpcc {
 
@@ -106,7 +107,8 @@ struct Arguments {
   uint64_t seed;
   uint32_t warehouse, district, customer;
   uint32_t warehouses, items;  // how many there are
-  uint32_t spare;
+  Suppliers suppliers;
+  uint8_t spare[3];
 };
 static_assert(sizeof(Arguments) == 40);
 

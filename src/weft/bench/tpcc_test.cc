@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 #include <set>
 
@@ -55,6 +56,38 @@ TEST(Tpcc, EveryLineComesFromAnotherWarehouse) {
   EXPECT_EQ(counts.size(), kLinesMax - kLinesMin + 1);
 }
 
+TEST(Tpcc, LinesMayComeFromAllWarehousesAlike) {
+  std::array<int, kWarehouses> suppliers{};
+  int all = 0;
+  for (uint64_t seed = 0; seed < 2'000; ++seed) {
+    Arguments any = arguments(seed);
+    any.suppliers = Suppliers::kAll;
+    const DrawnLines lines = draw_lines(any);
+    std::set<std::pair<uint32_t, uint32_t>> distinct;
+    for (uint32_t i = 0; i < lines.count; ++i) {
+      ASSERT_LT(lines.line[i].supplier, kWarehouses);
+      ++suppliers[lines.line[i].supplier];
+      distinct.insert({lines.line[i].supplier, lines.line[i].item});
+      ++all;
+    }
+    EXPECT_EQ(distinct.size(), lines.count);
+  }
+  // To within two per cent of all: more than seven standard deviations.
+  for (const int lines : suppliers) EXPECT_NEAR(static_cast<double>(lines) / all, 1.0 / kWarehouses, 0.02);
+}
+
+TEST(Tpcc, TheOnlyWarehouseSuppliesItself) {
+  for (const Suppliers suppliers : {Suppliers::kOthers, Suppliers::kAll}) {
+    Arguments alone = arguments(1);
+    alone.warehouse = 0;
+    alone.warehouses = 1;
+    alone.suppliers = suppliers;
+    const DrawnLines lines = draw_lines(alone);
+    EXPECT_GE(lines.count, kLinesMin);
+    for (uint32_t i = 0; i < lines.count; ++i) EXPECT_EQ(lines.line[i].supplier, 0U);
+  }
+}
+
 // Condition by condition: the check finds what a broken store would leave behind.
 class TpccCheck : public testing::Test {
  protected:
@@ -104,7 +137,7 @@ class TpccCheck : public testing::Test {
   }
   void expect(const std::string& part) const { EXPECT_NE(check().find(part), std::string::npos) << check(); }
 
-  Tpcc tpcc_{2, kFewItems, kFewCustomers};
+  Tpcc tpcc_{2, Suppliers::kOthers, kFewItems, kFewCustomers};
   std::map<std::pair<uint16_t, uint64_t>, std::string> rows_;
   Tally tally_;
 };
@@ -156,41 +189,51 @@ TEST_F(TpccCheck, ALostCustomer) {
   expect("rows that were loaded are missing");
 }
 
-// On a real cluster, with every row of the table.
-TEST(Tpcc, RunsOnEveryProtocol) {
-  for (const Protocol& row : kProtocols) {
-    const std::string protocol(row.name);
-    Options options;
-    options.protocol = protocol;
-    auto cluster = Cluster::open(options);
-    ASSERT_TRUE(cluster) << cluster.error().detail;
-    Tpcc tpcc(kWarehouses, kFewItems, kFewCustomers);
-    for (const TableSpec& spec : tpcc.tables()) {
-      TableSpec small = spec;
-      small.capacity = std::min<uint64_t>(spec.capacity, 1'000'000);
-      ASSERT_TRUE((*cluster)->create_table(small));
-    }
-    for (const StoredProcedure& procedure : tpcc.procedures()) ASSERT_TRUE((*cluster)->declare(procedure));
-    Random random(3);
-    const auto put = [&](TableId t, Key k, std::string_view v) { return (*cluster)->load(t, k, v); };
-    ASSERT_TRUE(tpcc.load(put, random));
-    ASSERT_TRUE((*cluster)->start());
-    RealClock clock;
-    DriveOptions drive_options;
-    drive_options.warmup_seconds = 0;
-    drive_options.seconds = 0.2;
-    Tally tally;
-    for (int i = 0; i < 100 && tally.committed[0] == 0; ++i) {
-      const DriveResult result = drive(**cluster, tpcc, drive_options, clock);
-      ASSERT_EQ(result.failure, "") << protocol;
-      tally.add(result.tally);
-    }
-    (*cluster)->stop();
-    EXPECT_GT(tally.committed[0], 0U) << protocol;
-    const auto visit_table = [&](TableId t, const Cluster::Visit& visit) { (*cluster)->visit(t, visit); };
-    EXPECT_EQ(tpcc.check(visit_table, tally), "") << protocol;
-    EXPECT_EQ((*cluster)->audit(), "") << protocol;
+// On a real cluster.
+void run_and_check(const std::string& protocol, Suppliers suppliers) {
+  SCOPED_TRACE(protocol);
+  Options options;
+  options.protocol = protocol;
+  options.limits.transactions_in_flight_max = 8;
+  auto cluster = Cluster::open(options);
+  ASSERT_TRUE(cluster) << cluster.error().detail;
+  Tpcc tpcc(kWarehouses, suppliers, kFewItems, kFewCustomers);
+  for (const TableSpec& spec : tpcc.tables()) {
+    TableSpec small = spec;
+    small.capacity = std::min<uint64_t>(spec.capacity, 100'000);
+    ASSERT_TRUE((*cluster)->create_table(small));
   }
+  for (const StoredProcedure& procedure : tpcc.procedures()) ASSERT_TRUE((*cluster)->declare(procedure));
+  Random random(3);
+  const auto put = [&](TableId t, Key k, std::string_view v) { return (*cluster)->load(t, k, v); };
+  ASSERT_TRUE(tpcc.load(put, random));
+  ASSERT_TRUE((*cluster)->start());
+  RealClock clock;
+  DriveOptions drive_options;
+  drive_options.transactions = 200;
+  const DriveResult result = drive(**cluster, tpcc, drive_options, clock);
+  (*cluster)->stop();
+  ASSERT_EQ(result.failure, "");
+  const Tally& tally = result.tally;
+  EXPECT_GE(tally.committed[0], drive_options.transactions);
+  const auto visit_table = [&](TableId t, const Cluster::Visit& visit) { (*cluster)->visit(t, visit); };
+  EXPECT_EQ(tpcc.check(visit_table, tally), "");
+  EXPECT_EQ((*cluster)->audit(), "");
+  uint64_t own = 0;  // lines from the customer's warehouse
+  visit_table(Tpcc::kOrderLine, [&](NodeId, bool, std::string_view key, std::string_view value, uint64_t) {
+    own += row_of<OrderLine>(value).supplier == warehouse_of(row_of<uint64_t>(key)) ? 1 : 0;
+  });
+  if (suppliers == Suppliers::kOthers) {
+    EXPECT_EQ(own, 0U);
+  }
+}
+
+TEST(Tpcc, RunsOnEveryProtocol) {  // every row of the table
+  for (const Protocol& row : kProtocols) run_and_check(std::string(row.name), Suppliers::kOthers);
+}
+
+TEST(Tpcc, RunsWithLinesFromAllWarehouses) {
+  for (const char* protocol : {"dnl4", "hop"}) run_and_check(protocol, Suppliers::kAll);
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const Wor
       return bad("tpcc-no has 1 to " + std::to_string(tpcc::kWarehousesMax) + " warehouses, " +
                  std::to_string(options.keys) + " given");
     }
-    return std::unique_ptr<Workload>(std::make_unique<Tpcc>(static_cast<uint32_t>(options.keys)));
+    return std::unique_ptr<Workload>(std::make_unique<Tpcc>(static_cast<uint32_t>(options.keys), options.suppliers));
   }
   if (name == "retwis") {
     if (options.keys < Retwis::kKeysMax) {

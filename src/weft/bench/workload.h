@@ -81,10 +81,14 @@ class Workload {
 
 enum class Skew : uint8_t { kHot, kNone };  // of SmallBank and Retwis
 
+// Of a line of TPC-C's new-order, drawn uniformly: from every warehouse but the customer's, or from all.
+enum class Suppliers : uint8_t { kOthers, kAll };
+
 struct WorkloadOptions {
   uint64_t keys = 0;  // accounts, subscribers, warehouses or records in the whole cluster
   Skew skew = Skew::kHot;
   uint64_t value_bytes = 0;  // of SmallBank's balances; 0: its default
+  Suppliers suppliers = Suppliers::kOthers;
 };
 
 // "smallbank", "tatp", "tpcc-no", "retwis" or "micro-G-P". kBadOption names what was given and what there is.

@@ -23,7 +23,7 @@ constexpr double kAllSeconds = 8;
 struct BenchFlags {
   std::string workload;
   ClusterFlags cluster;
-  std::string fabric = "local", protocol = "dnl4", skew = "hot", off, label;
+  std::string fabric = "local", protocol = "dnl4", skew = "hot", remote = "always", off, label;
   Tls tls;
   double seconds = 5, warmup = 0.5, rate = 0;
   uint32_t transactions_in_flight = 64;
@@ -39,7 +39,7 @@ struct OwnFlag {
   const char* flag;
   const char* workload;
 };
-constexpr OwnFlag kOwnFlags[] = {{"--value-bytes", "smallbank"}};
+constexpr OwnFlag kOwnFlags[] = {{"--value-bytes", "smallbank"}, {"--remote", "tpcc-no"}};
 
 Result<bench::BenchOptions> options_of(const BenchFlags& flags, const CLI::App& command) {
   const auto bad = [](std::string detail) { return Error{Code::kBadOption, std::move(detail)}; };
@@ -72,6 +72,10 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, const CLI::App& 
   }
   if (flags.skew != "hot" && flags.skew != "none") return bad("--skew " + flags.skew + ": there are hot and none");
   out.skew = flags.skew == "hot" ? bench::Skew::kHot : bench::Skew::kNone;
+  if (flags.remote != "always" && flags.remote != "uniform") {
+    return bad("--remote " + flags.remote + ": there are always and uniform");
+  }
+  out.suppliers = flags.remote == "always" ? bench::Suppliers::kOthers : bench::Suppliers::kAll;
   if (!(flags.seconds > 0)) return bad("--seconds must be more than 0");
   if (!(flags.warmup >= 0)) return bad("--warmup must not be negative");
   if (!(flags.rate >= 0) || !std::isfinite(flags.rate)) return bad("--rate must be a number of at least 0");
@@ -240,6 +244,11 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option("--skew", flags.skew,
                   "hot (smallbank: 90 % of transactions on 4 % of the accounts; retwis: Zipf, exponent 0.5) or none")
+      ->capture_default_str();
+  command
+      .add_option("--remote", flags.remote,
+                  "tpcc-no: always (an item comes from another warehouse than the customer's, as in DrTM+H) or uniform "
+                  "(from any of all warehouses, as in Xenic)")
       ->capture_default_str();
   command.add_option("--value-bytes", flags.value_bytes,
                      "smallbank: of a balance, 8 (default) or 4; --keys 2400000 --value-bytes 4 are Xenic's sizes");
