@@ -3,6 +3,7 @@
  *
  *   ROW       4, 2, 1, 3 dnl4, dnl2, dnl1, fasst, by messages
  *             5, 6       farm, drtm (drtmr, drtmh, drtmh-nc), by verbs; what a row is, in terms of the model, is below
+ *             7          hop: as fasst, logs at the primaries too, and ships what one other node can execute
  *   F         1, 2       crashes that must be survived: F + 1 replicas, F + 2 nodes
  *   VIEWS     1, 2       crashes, F if not given; more than F only while every key keeps a replica
  *   NT        1, 2       transactions
@@ -58,10 +59,11 @@
 /* The rows, as txn/protocol.h has them. */
 #define LOCKS_ALL (ROW == 1)                /* all replicas of all keys, with the value */
 #define LOCKS_READS (ROW == 1 || ROW == 2)
-#define LOCKS_FIRST (ROW == 3)              /* locks before it reads, without the value */
+#define LOCKS_FIRST (ROW == 3 || ROW == 7)  /* locks before it reads, without the value */
 #define VALIDATES (ROW >= 3)
 #define LOGS (ROW != 1)                     /* there is a replicate phase, */
-#define LOGS_PRIMARY (ROW == 2 || ROW == 6) /* to the primaries too, and told after it */
+#define LOGS_PRIMARY (ROW == 2 || ROW == 6 || ROW == 7) /* to the primaries too, and told after it */
+#define SHIPS (ROW == 7)                    /* a transaction may be executed by the primary of what its coordinator has not */
 #define RINGS (ROW == 5 || ROW == 6)        /* by WRITE into a ring, except at the coordinator's own node; backups redo */
 #define SWAPS (ROW == 6)                    /* locks by CAS, commits by WRITE, except at the coordinator's own node */
 #define NEXT_USE (SLOT && !RINGS && ROW != 2) /* a slot's next transaction truncates the records of its last one */
@@ -109,6 +111,11 @@
 #define REUSED_COMMITTED 44   /* the same, only those that commit */
 #define PAIR_HIDDEN 45        /* PAIR: its reads are compared by version only, whatever lock and flag say */
 #define PAIR_ONE_LOOK 46      /* PAIR: nobody looks whether its reads still hold */
+#define SHIP_ABORT 47         /* hop: a coordinator aborts what it has shipped and the executor has logged */
+#define EXECUTOR_FORGETS 48   /* hop: the executor's record counts only the writes of its own keys */
+#define TOLD_BEFORE_SHIPPED 49 /* hop: told when all backups have answered, before the executor's word */
+#define READ_UNLOCKED 50      /* hop: keys that a coordinator only reads are not locked when it ships */
+#define LOG_FINISHES_NOTHING 51 /* hop, SLOT: a log that comes from an executor and overtakes a notice is answered, and not kept */
 
 #define SETTLES_AGAIN (BUG == RESETTLES || BUG == HANDLES_EARLY || BUG == UNDO_UNCHECKED || BUG == NOT_WRITTEN)
 #define N (F + 2)
@@ -212,6 +219,15 @@ byte late[NT];   /* nodes that the log has not reached */
 #endif
 byte told[NT];
 byte tep[NT];
+#if SHIPS
+bit shp[NT];     /* it was shipped */
+#define SHIPPED(t) shp[t]
+#else
+#define SHIPPED(t) 0
+#endif
+#if BUG == EXECUTOR_FORGETS
+byte missing[NT]; /* keys whose value a decision to commit does not have */
+#endif
 
 /* Membership and recovery. */
 byte dead;
@@ -578,6 +594,11 @@ inline read_on(T) {
 #define MAY_BEGIN(T) (CAN_BEGIN(T) && CAN_READ(T, T))
 #endif
 
+/* Shipped: all keys that the coordinator is not the primary of have one primary, which executes it. */
+#define SHIPPABLE(T, e) ((PRIM(0, e) != co[T] || PRIM(1, e) != co[T]) && (PRIM(0, e) == co[T] || PRIM(1, e) == co[T] || PRIM(0, e) == PRIM(1, e)))
+#define EXECUTOR(T) (PRIM(0, tep[T]) != co[T] -> PRIM(0, tep[T]) : PRIM(1, tep[T]))
+#define CAN_SHIP(T) (CAN_BEGIN(T) && SHIPPABLE(T, nep[co[T]]))
+
 #define RUNS(T) (ALIVE(co[T]) && st[co[T]] == ACTIVE && nep[co[T]] == tep[T])
 #if BUG == UNLOCK_EARLY
 #define GOES_ON(T) (ph[T] == REPLICATING || (pend[T] == 0 && (ph[T] != UNLOCKING || late[T] == 0)))
@@ -594,6 +615,12 @@ inline read_on(T) {
 #elif BUG == TOLD_EARLY && LOCKS_ALL
 /* The backups' locks are not waited for. */
 #define TELLS_EARLY(T) (ph[T] == LOCKING && !nack[T] && (pend[T] & (B(PRIM(0, tep[T])) | B(PRIM(1, tep[T])))) == 0)
+#elif BUG == TOLD_BEFORE_SHIPPED
+#define TELLS_EARLY(T) (SHIPPED(T) && ph[T] == REPLICATING && mph[T] == REPLICATING && pend[T] == B(co[T]))
+#endif
+#if BUG == SHIP_ABORT
+/* The logs that are under way are lost, which makes it harder to find. */
+#define CAN_GIVE_UP(T) (SHIPPED(T) && ph[T] == REPLICATING && mph[T] == REPLICATING && pend[T] != 0 && RUNS(T))
 #endif
 
 inline abort_now(T) {
@@ -654,12 +681,16 @@ inline advance(T) {
     fi
 #endif
 #if LOGS
-  :: ph[T] == REPLICATING ->
+#if SHIPS
+  :: ph[T] == REPLICATING && nack[T] -> abort_now(T) /* the executor has refused, and logged nothing */
+#endif
+  :: ph[T] == REPLICATING && !(SHIPS && nack[T]) ->
 #if BUG == UNLOCK_EARLY
     late[T] = pend[T];
 #elif LOGS_PRIMARY || BUG == TOLD_EARLY
     tell(T, COMMIT);
 #endif
+    if :: SHIPPED(T) -> MARK(39) :: else fi;
     unlock_now(T)
 #endif
   :: ph[T] == UNLOCKING ->
@@ -715,6 +746,9 @@ inline advance(T) {
 #define LOCKS(T, k, n) (WHOLE(k, tep[T]) & B(n))
 #elif LOCKS_READS
 #define LOCKS(T, k, n) (PRIM(k, tep[T]) == (n))
+#elif SHIPS
+/* Shipped: also what is only read, except by an executor that locks what it writes, which looks at the read after that. */
+#define LOCKS(T, k, n) (PRIM(k, tep[T]) == (n) && (IN_W(T, k) || (SHIPPED(T) && PRIM(1 - (k), tep[T]) != (n) && !(BUG == READ_UNLOCKED && (n) == co[T]))))
 #else
 #define LOCKS(T, k, n) (IN_W(T, k) && PRIM(k, tep[T]) == (n))
 #endif
@@ -948,12 +982,122 @@ inline deliver(T, M) {
 #endif
 }
 
-inline handle(T, M) {
+#if SHIPS
+/* Of a key that it has read, and holds locked, or it is the executor. */
+inline note_read(T, M) {
+  if
+  :: PRIM(T, tep[T]) == M ->
+    rsaw[T] = (wr[X(T, M)] != 0 && wr[X(T, M)] != T + 1);
+    printf("T%d: node %d reads key %d: version %d\n", T, M, T, ver[X(T, M)])
+  :: else
+  fi
+}
+
+/* The coordinator locks its keys and ships, in one step. */
+inline ship(T) {
+  tep[T] = nep[co[T]];
+#if NT == 2
+  if :: told[1 - T] == COMMIT -> edge[T] = 1 :: else fi;
+#endif
+  shp[T] = 1;
 #if NEXT_USE
-  if :: T == 1 && (mph[T] == LOCKING || mph[T] == REPLICATING) -> truncate_last(M) :: else fi;
+  if :: T == 1 && (LOCKS(T, 0, co[T]) || LOCKS(T, 1, co[T])) -> truncate_last(co[T]) :: else fi;
 #endif
   if
-  :: mph[T] == LOCKING ->
+  :: LOCKABLE(T, 0, co[T]) && LOCKABLE(T, 1, co[T]) ->
+    printf("T%d: coordinator %d locks its keys and ships to node %d, epoch %d\n", T, co[T], EXECUTOR(T), tep[T]);
+    lock_key(T, 0, co[T]);
+    lock_key(T, 1, co[T]);
+    if
+    :: LOCKS(T, 0, co[T]) || LOCKS(T, 1, co[T]) ->
+      lockd[T] = B(co[T]);
+      rec[Q(T, co[T])] = LOCKED
+    :: else
+    fi;
+    note_read(T, co[T]);
+    ph[T] = REPLICATING; /* from now on it decides nothing */
+    mph[T] = LOCKING;
+    pend[T] = B(EXECUTOR(T))
+  :: else ->
+    printf("T%d: coordinator %d cannot lock its keys\n", T, co[T]);
+    MARK(40);
+    abort_now(T)
+  fi
+}
+
+#define REPLICA_OF_WRITTEN(T, n) (((IN_W(T, 0) -> WHOLE(0, tep[T]) : 0) | (IN_W(T, 1) -> WHOLE(1, tep[T]) : 0)) & B(n))
+/* What an executor only reads and does not lock: its last lock is taken in this step. */
+#define UNLOCKED_READ(T, k, n) (!(ONLY_R(T, k) && PRIM(k, tep[T]) == (n)) || LOCKS(T, k, n) || lk[X(k, n)] == 0)
+
+/* The executor locks, reads, checks, logs at itself and sends the logs, and its word to the coordinator, in one step. */
+inline execute(T, M) {
+  if
+  :: LOCKABLE(T, 0, M) && LOCKABLE(T, 1, M) && UNLOCKED_READ(T, 0, M) && UNLOCKED_READ(T, 1, M) ->
+    printf("T%d: node %d executes it\n", T, M);
+    if :: !ALIVE(co[T]) -> MARK(42) :: else fi;
+    if :: PRIM(0, tep[T]) == PRIM(1, tep[T]) -> MARK(43) :: else fi;
+    if :: APPLIES_AT(T, 0, M) || APPLIES_AT(T, 1, M) -> MARK(44) :: else fi;
+    lock_key(T, 0, M);
+    lock_key(T, 1, M);
+    lockd[T] = lockd[T] | B(M);
+    note_read(T, M);
+    apply_key(T, 0, M);
+    apply_key(T, 1, M);
+    rec[Q(T, M)] = (REPLICA_OF_WRITTEN(T, M) -> LOCKED | REPLICATED : LOCKED);
+    targets(T, REPLICATING);
+    mph[T] = REPLICATING;
+    pend[T] = (tgt & ~B(M)) | B(co[T])
+  :: else ->
+    printf("T%d: node %d refuses to execute it\n", T, M);
+    MARK(41);
+    nack[T] = 1
+  fi
+}
+
+/* The executor's word is the log of the coordinator's own node, if that is a replica. */
+inline shipped(T) {
+  printf("T%d: coordinator %d has the executor's word\n", T, co[T]);
+  if :: pend[T] == 0 -> MARK(45) :: else -> MARK(46) fi;
+  if
+  :: REPLICA_OF_WRITTEN(T, co[T]) ->
+    if :: APPLIES_AT(T, 0, co[T]) || APPLIES_AT(T, 1, co[T]) -> MARK(47) :: else fi;
+#if NEXT_USE
+    if :: T == 1 -> truncate_last(co[T]) :: else fi;
+#endif
+    apply_key(T, 0, co[T]);
+    apply_key(T, 1, co[T]);
+    rec[Q(T, co[T])] = rec[Q(T, co[T])] | REPLICATED
+  :: else
+  fi
+}
+#endif
+
+#define LOG_OF_EXECUTOR(T, n) (SHIPPED(T) && mph[T] == REPLICATING && co[T] != (n))
+#if BUG == LOG_FINISHES_NOTHING
+#define KEEPS_LAST(T, n) (T == 1 && LOG_OF_EXECUTOR(T, n) && rec[Q(0, n)])
+#else
+#define KEEPS_LAST(T, n) 0
+#endif
+
+inline handle(T, M) {
+#if NEXT_USE && SHIPS
+  if :: T == 1 && LOG_OF_EXECUTOR(T, M) && rec[Q(0, M)] -> MARK(50) :: else fi;
+#endif
+#if NEXT_USE
+  if
+  :: T == 1 && (mph[T] == LOCKING || mph[T] == REPLICATING) && !(SHIPPED(T) && M == co[T]) && !KEEPS_LAST(T, M) -> truncate_last(M)
+  :: else
+  fi;
+#endif
+  if
+#if BUG == LOG_FINISHES_NOTHING
+  :: KEEPS_LAST(T, M) -> printf("T%d: node %d answers a log, and keeps its record of T0\n", T, M)
+#endif
+#if SHIPS
+  :: SHIPPED(T) && mph[T] == LOCKING -> execute(T, M)
+  :: SHIPPED(T) && mph[T] == REPLICATING && M == co[T] -> shipped(T)
+#endif
+  :: mph[T] == LOCKING && !SHIPPED(T) ->
     if
     :: LOCKABLE(T, 0, M) && LOCKABLE(T, 1, M) ->
       printf("T%d: node %d locks\n", T, M);
@@ -974,7 +1118,7 @@ inline handle(T, M) {
   :: mph[T] == VALIDATING -> check_reads(T, M)
 #endif
 #if LOGS
-  :: mph[T] == REPLICATING ->
+  :: mph[T] == REPLICATING && !(SHIPPED(T) && M == co[T]) && !KEEPS_LAST(T, M) ->
     printf("T%d: node %d replicates\n", T, M);
 #if !RINGS
     apply_key(T, 0, M);
@@ -1125,6 +1269,8 @@ inline adopt(M) {
 #define TAKES_PART(t, n) ((WHOLE(0, tep[t]) | WHOLE(1, tep[t])) & B(n))
 #elif LOCKS_READS
 #define TAKES_PART(t, n) (((IN_W(t, 0) -> WHOLE(0, tep[t]) : B(PRIM(0, tep[t]))) | (IN_W(t, 1) -> WHOLE(1, tep[t]) : B(PRIM(1, tep[t])))) & B(n))
+#elif SHIPS
+#define TAKES_PART(t, n) (((IN_W(t, 0) -> WHOLE(0, tep[t]) : 0) | (IN_W(t, 1) -> WHOLE(1, tep[t]) : 0) | (SHIPPED(t) -> B(co[t]) | B(EXECUTOR(t)) : 0)) & B(n))
 #else
 #define TAKES_PART(t, n) (((IN_W(t, 0) -> WHOLE(0, tep[t]) : 0) | (IN_W(t, 1) -> WHOLE(1, tep[t]) : 0)) & B(n))
 #endif
@@ -1167,10 +1313,16 @@ inline audit(T, K) {
 
 #if BUG == VALUES_UNCHECKED
 #define VALUES 1
+#elif BUG == EXECUTOR_FORGETS
+/* Unless somebody else's record counts all writes. */
+#define FORGOTTEN(k) (f01 && !f10 && PRIM(k, tep[vt]) != EXECUTOR(vt))
+#define VALUES ((com0 || FORGOTTEN(0)) && (com1 || FORGOTTEN(1)))
 #else
 #define VALUES (com0 && com1)
 #endif
 
+/* A coordinator knows the values it has computed; those of what it has shipped, only as a replica. */
+#define BRINGS_VALUES(t) (REPORTS(t) && !SHIPPED(t))
 /* The coordinator has decided, and not yet forgotten. */
 #define KNOWS(t) (ph[t] >= UNLOCKING && ph[t] <= DONE)
 /* It reports the transaction in its slot unless that is finished. */
@@ -1188,8 +1340,12 @@ inline decide_one(E) {
   ve = NONE;                          /* a decision that is written */
   any = cin && REPORTS(vt) && ph[vt] >= LOCKING && ph[vt] <= ABORTING; /* is it open at all */
   all = 1;                           /* every surviving participant has LOCKED */
-  com0 = (cin && REPORTS(vt)) || !IN_W(vt, 0); /* the value of key 0 is at a survivor */
-  com1 = (cin && REPORTS(vt)) || !IN_W(vt, 1);
+  com0 = (cin && BRINGS_VALUES(vt)) || !IN_W(vt, 0); /* the value of key 0 is at a survivor */
+  com1 = (cin && BRINGS_VALUES(vt)) || !IN_W(vt, 1);
+#if BUG == EXECUTOR_FORGETS
+  f01 = 0; /* the executor has logged; somebody else has */
+  f10 = 0;
+#endif
 #if NEXT_USE
   evr[vt] = 0;
 #endif
@@ -1220,6 +1376,13 @@ inline decide_one(E) {
       fi;
 #else
       if :: TAKES_PART(vt, vn) && !(rec[Q(vt, vn)] & LOCKED) -> all = 0 :: else fi;
+#endif
+#if BUG == EXECUTOR_FORGETS
+      if
+      :: SHIPPED(vt) && (rec[Q(vt, vn)] & REPLICATED) && vn == EXECUTOR(vt) -> f01 = 1
+      :: (rec[Q(vt, vn)] & REPLICATED) && !(SHIPPED(vt) && vn == EXECUTOR(vt)) -> f10 = 1
+      :: else
+      fi;
 #endif
       com0 = com0 || HOLDS(vt, 0, vn);
       com1 = com1 || HOLDS(vt, 1, vn);
@@ -1259,12 +1422,21 @@ inline decide_one(E) {
       fi
 #else
       if
-      :: (vo & REPLICATED) && VALUES -> MARK(17); DEC(vt, E) = COMMIT
-      :: (vo & REPLICATED) && !VALUES -> MARK(18); DEC(vt, E) = ABORT
+      :: (vo & REPLICATED) && VALUES ->
+        MARK(17);
+        if :: SHIPPED(vt) && !cin -> MARK(48) :: else fi;
+        DEC(vt, E) = COMMIT
+      :: (vo & REPLICATED) && !VALUES ->
+        MARK(18);
+        if :: SHIPPED(vt) && !cin -> MARK(49) :: else fi;
+        DEC(vt, E) = ABORT
       :: !(vo & REPLICATED) -> MARK(19); DEC(vt, E) = ABORT
       fi
 #endif
     fi;
+#if BUG == EXECUTOR_FORGETS
+    missing[vt] = (com0 -> 0 : 1) | (com1 -> 0 : 2);
+#endif
 #if !CLIENTS
     assert(DEC(vt, E) != COMMIT || (com0 && com1)); /* what is committed can be installed */
 #endif
@@ -1321,6 +1493,8 @@ inline decide(E) {
 /* Nothing is sent of what is finished: a node installs what its own record has. */
 #if NEXT_USE
 #define HAS_VALUE(t, k, n) (!evr[t] || LOGGED(t, k, n))
+#elif BUG == EXECUTOR_FORGETS
+#define HAS_VALUE(t, k, n) (!(missing[t] & B(k)))
 #else
 #define HAS_VALUE(t, k, n) 1
 #endif
@@ -1594,6 +1768,7 @@ inline final() {
 #define GIVE_UP 17
 #define PAIR_BEGIN 18
 #define PAIR_STEP 19
+#define SHIP 20
 
 #if BUG == UNLOCK_EARLY
 #define S_LATE(T, n) :: d_step { CAN_LOG(T, n) -> step = LOG_LATE; aT = T; aM = n }
@@ -1630,14 +1805,19 @@ inline final() {
   :: d_step { CAN_WRITE(n) -> step = WRITE; aM = n } \
   :: d_step { CAN_APPLY(n) -> step = APPLY; aM = n } \
   :: d_step { CAN_ACTIVATE(n) -> step = ACTIVATE; aM = n }
-#if NEXT_USE
+#if NEXT_USE || BUG == SHIP_ABORT
 #define S_GIVE_UP(T) :: d_step { CAN_GIVE_UP(T) -> step = GIVE_UP; aT = T }
 #else
 #define S_GIVE_UP(T)
 #endif
+#if SHIPS
+#define S_SHIP(T) :: d_step { CAN_SHIP(T) -> step = SHIP; aT = T }
+#else
+#define S_SHIP(T)
+#endif
 #define S_TXN(T) \
   :: d_step { MAY_BEGIN(T) -> step = BEGIN; aT = T } \
-  S_READ_ON(T) S_GIVE_UP(T) \
+  S_READ_ON(T) S_GIVE_UP(T) S_SHIP(T) \
   :: d_step { CAN_ADVANCE(T) -> step = ADVANCE; aT = T } \
   S_DELIVER(T, 0) S_DELIVER(T, 1) S_DELIVER(T, 2)
 #define UNDECIDED(T, e) ((mem[e] & B(co[T])) && ph[T] >= LOCKING && ph[T] < UNLOCKING)
@@ -1668,10 +1848,17 @@ inline take() {
   :: step == APPLY -> apply_decisions(aM)
   :: step == ORDER_ACTIVE -> lst[aE] = ACTIVATES; ack[aE] = 0; printf("epoch %d: applied everywhere\n", aE)
   :: step == ACTIVATE -> activate(aM)
-#if NEXT_USE
+#if BUG == SHIP_ABORT
+  :: step == GIVE_UP ->
+    printf("T%d: coordinator %d gives it up, and has shipped it\n", aT, co[aT]);
+    abort_now(aT)
+#elif NEXT_USE
   :: step == GIVE_UP ->
     printf("T%d: coordinator %d gives it up\n", aT, co[aT]);
     nack[aT] = 1
+#endif
+#if SHIPS
+  :: step == SHIP -> ship(aT)
 #endif
 #ifdef TELLS_EARLY
   :: step == TELL_EARLY -> tell(aT, COMMIT)
