@@ -201,6 +201,7 @@ byte uw[NT * N * 2];
 byte ph[NT];
 byte mph[NT];   /* phase of the messages under way */
 byte pend[NT];  /* nodes they have not reached */
+#define LOST 128 /* one of them will never be handled */
 byte lockd[NT]; /* nodes that locked */
 bit nack[NT];
 byte nb[NT * 2]; /* base version of a written key; the new one is one more */
@@ -1046,7 +1047,17 @@ inline execute(T, M) {
     rec[Q(T, M)] = (REPLICA_OF_WRITTEN(T, M) -> LOCKED | REPLICATED : LOCKED);
     targets(T, REPLICATING);
     mph[T] = REPLICATING;
-    pend[T] = (tgt & ~B(M)) | B(co[T])
+    pend[T] = (tgt & ~B(M)) | B(co[T]);
+#if LIVES
+    /* The executor may be removed, and the others gone on. */
+    vn = 0;
+    do
+    :: vn < N ->
+      if :: (pend[T] & B(vn)) && nep[vn] > tep[T] -> pend[T] = (pend[T] & ~B(vn)) | LOST :: else fi;
+      vn++
+    :: else -> break
+    od
+#endif
   :: else ->
     printf("T%d: node %d refuses to execute it\n", T, M);
     MARK(41);
@@ -1444,7 +1455,6 @@ inline decide_one(E) {
   fi
 }
 
-#define LOST 128
 #define GOES_BY(e) (gone & ~dead & ~mem[e])
 
 /* With a coordinator that lives and is not past its commit point the leader may look at the records as if it were gone,
