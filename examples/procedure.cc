@@ -1,11 +1,9 @@
 // A stored procedure: a counter that every node may add to. In the row `hop` it runs where its key is.
 #include <cstdio>
-#include <string>
 
 #include "weft/cluster.h"
 
 const weft::TableId kCounters(0);
-
 void add_keys(std::string_view name, weft::StoredProcedure::Keys& keys) {
   keys.add(kCounters, name, weft::Intent::kUpdate);  // it is read, and may be written
 }
@@ -15,9 +13,11 @@ weft::Code add(std::string_view name, std::span<const weft::Value> values, weft:
   writes.reply(sum);
   return weft::Code::kOk;
 }
-
 int main() {
-  auto cluster = weft::Cluster::open({.nodes = 5, .replicas = 3, .protocol = "hop"});
+  weft::Options options;
+  options.nodes = 5;
+  options.protocol = "hop";
+  auto cluster = weft::Cluster::open(options);
   if (!cluster || !(*cluster)->create_table({.name = "counters", .keys = weft::KeyKind::kBytes})) return 1;
   const auto procedure = (*cluster)->declare({.name = "add", .keys = add_keys, .execute = add, .reply_bytes_max = 20});
   if (!procedure || !(*cluster)->start()) return 1;
