@@ -330,7 +330,8 @@ class Session {
   template <class Body>
   Task<Outcome> run(RetryPolicy policy, Body&& body, uint64_t until_ns = 0) = delete;
 
-  // Runs a stored procedure once. `reply`, if not nullptr, gets its reply if it commits.
+  // Runs a stored procedure once, by the cluster's first row: a conflict aborts it (code_retryable). `reply`, if not
+  // nullptr, gets its reply if it commits. It and `arguments` must outlive the task.
   Task<Outcome> call(ProcedureId procedure, std::string_view arguments, std::string* reply = nullptr);
 
   // The outcome of a transaction that began at any node, alive or not: asks all members. Waits while the transaction is

@@ -373,7 +373,8 @@ void Coordinator::on_reply(const Batch&, std::span<const Message> run) {
         static_cast<Phase>(answer.phase) != slot.phase || (slot.waiting & source).empty()) {
       continue;
     }
-    if (slot.phase >= Phase::kReplicate && static_cast<Code>(answer.code) != Code::kOk) {
+    const bool refused = static_cast<Code>(answer.code) != Code::kOk;
+    if (!slot.executor.empty() || (slot.phase >= Phase::kReplicate && refused)) {
       ctx_.faults.report(m.source, "a refusal of what cannot be refused");
       continue;
     }

@@ -54,7 +54,7 @@ NodeSet ExecuteAtOnce::begin_asking(TxnSlot& slot) {
     if (!e.announced && !blind) continue;
     const bool whole = e.intent == Intent::kRead || e.intent == Intent::kUpdate;
     const NodeId primary = e.placement->primary();
-    if (e.announced && (!whole || reads_.is_here(e) || ctx_.views.is_lost(primary))) {
+    if (e.announced && (!whole || e.read || reads_.is_here(e) || ctx_.views.is_lost(primary))) {
       reads_.begin_announced(slot, i, whole ? Intent::kRead : e.intent);  // what is here is locked by its commit
     } else if (primary != ctx_.self && !ctx_.views.is_lost(primary)) {
       primaries.add(primary);
@@ -168,7 +168,11 @@ bool ExecuteAtOnce::retry() {
     const NodeSet lost = waiting.primaries & ctx_.views.lost_peers();
     if (!lost.empty()) {
       fail(*waiting.slot, waiting.primaries, Code::kPeerLost);
-    } else if (!send(*waiting.slot, waiting.primaries)) {
+    } else if (send(*waiting.slot, waiting.primaries)) {
+      continue;
+    } else if (!waiting.slot->participants.empty()) {
+      fail(*waiting.slot, waiting.primaries, Code::kBusy);  // a get of it has locked meanwhile
+    } else {
       without_credit_[kept++] = waiting;
     }
   }
@@ -267,9 +271,11 @@ void ExecuteAtOnce::take(TxnSlot& slot, const Message& m) {
       if (key.torn != 0) {
         e.code = Code::kLocked;
         weft::fail(slot, Code::kLocked, &e, Owner());
-      } else if (e.found && !e.head && key.bytes == key.length) {
+      } else if (e.head) {
+        e.partial = e.found;  // it may be asked for later
+      } else if (e.found && key.bytes == key.length) {
         keys_.keep_value(slot, e, {at, key.bytes});
-      } else if (e.found && !e.head) {
+      } else if (e.found) {
         e.value_length = key.length;
         more = slot.outcome.code == Code::kOk && key.length <= e.table->spec().value_bytes_max;
         if (!more) e.code = slot.outcome.code != Code::kOk ? slot.outcome.code : Code::kBadPacket;

@@ -60,6 +60,12 @@ void ExecuteServer::answer(const Message& m, const CommitRequest& request, std::
       std::fill(bytes_.end() - static_cast<ptrdiff_t>(padded(out.bytes) - out.bytes), bytes_.end(), std::byte{0});
     }
   }
+  // A peer has credit for all its answers: what is queued for it is bounded.
+  const size_t queued_max = size_t{ctx_.limits.credit_bytes} * 3 + ctx_.limits.value_bytes_max;
+  if (bytes_.size() > kPacketBytesMax / 2 && ctx_.port.queued_bytes(m.source, Flow::kExecution) > queued_max) {
+    ctx_.faults.report(m.source, "more to execute than it has credit for");
+    return;
+  }
   std::byte* const at =
       ctx_.port.reserve(m.source, bytes_.size() <= kPacketBytesMax / 2 ? Flow::kCommit : Flow::kExecution,
                         static_cast<uint8_t>(Kind::kExecuted), bytes_.size(), request.slot);

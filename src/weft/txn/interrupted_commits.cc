@@ -9,7 +9,8 @@ void InterruptedCommits::on_peer_lost(TxnSlot& slot, NodeId peer) {
   fail_for_peer(slot, nullptr, NodeSet::of(peer));
   slot.waiting.remove(peer);
   slot.locked_nodes.remove(peer);
-  if (slot.phase < Phase::kReplicate && !slot.unanimous) {
+  slot.executor.remove(peer);
+  if ((slot.phase < Phase::kReplicate || slot.read_only) && !slot.unanimous) {
     if (slot.phase_over()) coordinator_.on_answered(slot);
     return;
   }

@@ -65,6 +65,11 @@ class Participant {
   void end_unlock(const CommitRequest& request, PreparedTxn& record, bool answers);
   void answer(const CommitRequest& request, Phase phase, const PhaseResult& result);
 
+  // Whether the transaction has locked or logged here.
+  bool has_record(const CommitRequest& request) const {
+    const PreparedTxn& record = records_.at(request.coordinator, request.slot);
+    return record.state != 0 && record.sequence == request.sequence;
+  }
   PreparedTable::NewPart gather(std::span<const KeyRef> keys) { return records_.gather_part(keys); }
 
   // The same, by messages.

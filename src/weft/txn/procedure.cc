@@ -47,7 +47,10 @@ void ProcedureKeys::collect(const StoredProcedure& procedure, std::string_view a
   }
 }
 
-bool ProcedureKeys::has_room() { return ++announced_ <= StoredProcedure::kKeysMax; }
+bool ProcedureKeys::has_room() {
+  if (announced_ <= StoredProcedure::kKeysMax) ++announced_;
+  return announced_ <= StoredProcedure::kKeysMax;
+}
 
 Entry* ProcedureKeys::find_or_add(TableId table, const Key& key) {
   if (slot_.outcome.code != Code::kOk || !has_room()) return nullptr;
@@ -59,9 +62,10 @@ void ProcedureKeys::add(TableId table, const Key& key, Intent intent) {
   if (e == nullptr) return;
   entries_[count_++] = static_cast<uint16_t>(e - slot_.entries);
   // A key that is named twice is read by the stronger intent.
-  if (!e->announced || intent == Intent::kUpdate || e->intent == Intent::kHint || e->intent == Intent::kHead) {
-    if (!(e->announced && e->intent == Intent::kUpdate)) e->intent = intent;
-  }
+  const auto strength = [](Intent i) {
+    return i == Intent::kHint ? 0 : i == Intent::kHead ? 1 : i == Intent::kRead ? 2 : 3;
+  };
+  if (!e->announced || strength(intent) > strength(e->intent)) e->intent = intent;
   e->announced = true;
   e->may_write |= intent == Intent::kUpdate;
 }

@@ -93,6 +93,46 @@ TEST_P(ProcedureTest, MayReadMore) {
   }
 }
 
+// A key that was announced to be written only may be read later.
+TEST_P(ProcedureTest, MayReadMoreOfWhatItOnlyWrites) {
+  for (uint64_t key = 0; key < 20; ++key) {
+    const std::string a = std::to_string(key), b = std::to_string(key + 20), c = std::to_string(key + 1000);
+    const int node = static_cast<int>(key % 5);
+    ASSERT_TRUE(committed(call(node, "u" + b + " p" + a + " m" + a))) << key;
+    EXPECT_EQ(reply_, "vv") << key;
+    ASSERT_TRUE(committed(call(node, "u" + b + " p" + c + " m" + c))) << key;
+    EXPECT_EQ(reply_, "v+-") << key;
+    EXPECT_EQ(value(key) + value(key + 1000), "putput");
+  }
+}
+
+// Whether the key existed decides, and no value of it was read.
+TEST_P(ProcedureTest, InsertsAndErasesTheSameKey) {
+  for (uint64_t key = 0; key < 20; ++key) {
+    const int node = static_cast<int>(key % 5);
+    EXPECT_TRUE(aborted(call(node, "u" + std::to_string(key + 20) + " b" + std::to_string(key)), Code::kExists));
+    EXPECT_TRUE(committed(call(node, "u" + std::to_string(key + 20) + " b" + std::to_string(key + 1000))));
+    EXPECT_EQ(value(key) + value(key + 1000), "v-");
+  }
+}
+
+// Keys share words for their absence: an erase moves them alike at all replicas, which the cluster compares at its end.
+TEST_P(ProcedureTest, ErasesBesideKeysThatComeAndGo) {
+  for (int round = 0; round < 6; ++round) {
+    for (uint64_t key = 500; key < 600; ++key) {
+      ASSERT_TRUE(committed(call(static_cast<int>(key % 5), "i" + std::to_string(key))));
+      ASSERT_TRUE(committed(call(static_cast<int>(key % 5), "x" + std::to_string(key))));
+    }
+  }
+  for (uint64_t key = 0; key + 1 < 60; key += 2) {
+    for (int node = 0; node < 5; ++node) {
+      const std::string a = std::to_string(key), b = std::to_string(key + 1);
+      ASSERT_TRUE(committed(call(node, "e" + a + " u" + b))) << key;
+      ASSERT_TRUE(committed(call(node, "i" + a))) << key;
+    }
+  }
+}
+
 TEST_P(ProcedureTest, LongValuesAndHeads) {
   for (uint64_t key = 0; key < 20; ++key) {
     const std::string name = std::to_string(key);
@@ -124,6 +164,9 @@ TEST_P(ProcedureTest, WhatIsWrongIsNamed) {
     EXPECT_TRUE(rejected(over, Code::kTxnTooLarge));
     EXPECT_EQ(over.limit, uint64_t{StoredProcedure::kKeysMax});
     EXPECT_EQ(over.asked, StoredProcedure::kKeysMax + 1U);
+    std::string more;
+    for (int i = 0; i < 65'600; ++i) more += "r1 ";
+    EXPECT_TRUE(rejected(call(node, more), Code::kTxnTooLarge));
   }
   EXPECT_EQ(value(1), "v");
   EXPECT_EQ(value(7), "v");

@@ -3,6 +3,7 @@
 //   r5  reads it                    u5  appends "+" to it           p5  puts "put" without a read
 //   i5  inserts "new" unread        e5  reads and erases it         x5  erases it unread
 //   m5  reads it in another round   w5  inserts "late", named when it runs
+//   b5  inserts and erases it, named when it runs
 //   n5  puts it, although it was not announced                      l5  puts 3,000 bytes
 //
 // `no` refuses, `twice` has another result each time, `long` replies too much, and `head5` reads the head of a value.
@@ -76,6 +77,11 @@ inline Code words_execute(std::string_view arguments, std::span<const Value> val
     if (word == "i") writes.insert(kProcedureTable, key, "new");
     if (word == "x") writes.erase(kProcedureTable, key);
     if (word == "n") writes.put(kProcedureTable, key, "never");
+    if (word == "b") {
+      writes.will_write(kProcedureTable, key);
+      writes.insert(kProcedureTable, key, "both");
+      writes.erase(kProcedureTable, key);
+    }
     if (word == "w") {
       writes.will_write(kProcedureTable, key);
       writes.insert(kProcedureTable, key, "late");

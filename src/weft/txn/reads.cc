@@ -63,7 +63,11 @@ WEFT_INLINE void Reads::begin_read(TxnSlot& slot, uint16_t index, Intent intent)
 void Reads::begin_announced(TxnSlot& slot, uint16_t index, Intent intent) {
   Entry& e = slot.entry(index);
   e.announced = false;
-  if (!e.read) begin_read(slot, index, intent);
+  if (!e.read) {
+    begin_read(slot, index, intent);
+  } else if (e.head) {
+    read_again(slot, index);
+  }
 }
 
 bool Reads::is_here(const Entry& e) const {

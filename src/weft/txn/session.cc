@@ -266,17 +266,20 @@ Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments, s
         // A transaction that was refused is over; it is tried again under another id (H8).
         const Outcome outcome = txn.commit().await_resume();
         if (outcome.code == Code::kAskInstead) continue;
-        if (reply != nullptr && outcome.committed()) reply->assign(as_text(slot.reply));
+        if (reply != nullptr) reply->assign(outcome.committed() ? as_text(slot.reply) : std::string_view());
         co_return outcome;
       }
     }
-    for (int round = 1;; ++round) {
+    for (int round = 1; slot.outcome.code == Code::kOk; ++round) {
       txn_worker_->execute().start(slot);
       co_await txn.wait_all();
       if (slot.stage != TxnStage::kExecuting || slot.outcome.code != Code::kOk) break;  // commit() says why
       const size_t read = keys.count();
       const Code code = run_step(slot, stored, arguments, keys);
-      if (code != Code::kOk) co_return txn.abort(code);
+      if (code != Code::kOk) {
+        if (reply != nullptr) reply->clear();
+        co_return txn.abort(code);
+      }
       if (keys.count() == read || slot.outcome.code != Code::kOk) break;
       if (round == StoredProcedure::kRoundsMax) {
         reject(slot, Code::kTxnTooLarge, nullptr,

@@ -153,6 +153,9 @@ TEST_F(ShipHostile, ShipsThatMakeNoSense) {
                              })},
       {"without the value of its own key", words(there + " " + own)},
       {"with a key of a third node", words(there + " " + third)},
+      {"no key of the receiver", with(words(own), [&](Ship& s) { s.values = {value(0, 0, 0)}; })},
+      {"a value of the last version",
+       with(words(there + " " + own), [&](Ship& s) { s.values = {value(1, 0, 0, kVersionMax)}; })},
       {"a value that is too long", with(words(own), [&](Ship& s) { s.values = {value(0, 24, 1)}, s.more = 24; })},
   };
   for (const auto& wrong : wrongs) {
@@ -163,6 +166,15 @@ TEST_F(ShipHostile, ShipsThatMakeNoSense) {
     EXPECT_TRUE(heard_.empty());
     ASSERT_NO_FATAL_FAILURE(expect_alive());
   }
+}
+
+TEST_F(ShipHostile, TheSameTransactionTwice) {
+  ship(words(words_of("u", key_at(NodeId(2)))));
+  EXPECT_FALSE(closed(2));
+  ship(words(words_of("u", key_at(NodeId(2), 1))));
+  EXPECT_TRUE(closed(2));
+  start();
+  ASSERT_NO_FATAL_FAILURE(expect_alive());
 }
 
 TEST_F(ShipHostile, LogsThatMakeNoSense) {

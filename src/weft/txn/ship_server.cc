@@ -97,12 +97,14 @@ bool ShipServer::refuse(Code code, uint16_t index, Owner holder) {
   return false;
 }
 
-bool ShipServer::ask_instead(const char* why) {
-  (void)why;
-  return refuse(Code::kAskInstead);
-}
+// It is executed by its caller instead.
+bool ShipServer::ask_instead() { return refuse(Code::kAskInstead); }
 
 bool ShipServer::execute(const Message& m, const CommitRequest& request) {
+  if (participant_.has_record(request)) {
+    ctx_.faults.report(m.source, "a procedure that was shipped before");
+    return false;
+  }
   const std::byte* at = m.body.data() + CommitRequest::bytes(ctx_.nodes);
   const auto header = load<ShipHeader>(at);
   at += sizeof header;
@@ -129,6 +131,7 @@ bool ShipServer::take_values(const Message& m, const std::byte* at, uint16_t val
     Entry& e = guest_->entry(value.index);
     if (e.placement->primary() != m.source || e.locked) return fault("a shipped value of a key that it does not hold");
     if (value.bytes > e.table->spec().value_bytes_max) return fault("a shipped value that is too long");
+    if (e.may_write && value.version >= kVersionMax) return fault("a shipped value of the last version");
     e.read = e.locks = e.locked = true;
     e.done = false;
     e.found = value.found != 0;
@@ -138,17 +141,20 @@ bool ShipServer::take_values(const Message& m, const std::byte* at, uint16_t val
     at += padded(value.bytes);
   }
   if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code);
+  bool here = false;
   for (uint16_t i = 0; i < guest_->count; ++i) {
     const Entry& e = guest_->entry(i);
     const NodeId primary = e.placement->primary();
+    here |= primary == ctx_.self;
     if (primary == m.source ? !e.locked : primary != ctx_.self)
       return fault("a shipped procedure without all its keys");
   }
+  if (!here) return fault("a shipped procedure with no key of this node");
   return true;
 }
 
-// Locks the keys that it may write here. If it writes only elsewhere, it locks what it reads here: whoever logs a
-// transaction is told by its coordinator when to release its locks.
+// Locks the keys that it may write here. If it writes only elsewhere, it locks what it reads here: the coordinator's
+// unlock is what brings the credit for the logs back (H7).
 bool ShipServer::lock(const CommitRequest& request) {
   bool writes = false, writes_here = false;
   for (uint16_t i = 0; i < guest_->count; ++i) {
@@ -208,10 +214,15 @@ bool ShipServer::read(const CommitRequest& request) {
     e.done = true;
     if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code, i);
   }
+  return check_reads(request);
+}
+
+// After the last lock: what is read and not locked is as it was.
+bool ShipServer::check_reads(const CommitRequest& request) {
   const Owner owner = ctx_.owner(request.coordinator, request.slot);
   for (uint16_t i = 0; i < guest_->count; ++i) {
     const Entry& e = guest_->entry(i);
-    if (e.locked) continue;
+    if (e.locked || !e.read) continue;
     Owner holder;
     const Code code = e.table->validate(e.key, e.version, owner, &holder);
     if (code != Code::kOk) return refuse(code, i, holder);
@@ -224,15 +235,21 @@ bool ShipServer::run(const StoredProcedure& procedure, std::string_view argument
   const Code code = output_.run(procedure, arguments, keys.values(&room));
   if (output_.wants_more()) {
     WEFT_MARK("a shipped procedure reads more");
-    return ask_instead("it reads more keys");
+    return ask_instead();  // it reads more keys
   }
   // What it is rejected for is said by name where it was called.
-  if (code == Code::kImpure || code == Code::kReplyTooLong) return ask_instead("it is wrong");
+  if (code == Code::kImpure || code == Code::kReplyTooLong) return ask_instead();  // it is wrong
   if (code != Code::kOk) return refuse(code);
+  if (sizeof(ShippedReply) + padded(output_.reply().size()) > kShipBytesMax) return ask_instead();  // a long reply
+  bool both_ways = false;
   output_.write(keys_, *guest_, [&](TableId table, const Key& key, Write write, std::string_view value) {
-    keys_.write(*guest_, *keys_.find_known(*guest_, table, key), write, value);
+    Entry& e = *keys_.find_known(*guest_, table, key);
+    const Write before = e.write;
+    keys_.write(*guest_, e, write, value);
+    both_ways |= before != Write::kNone && before != e.write && !e.read;
   });
-  if (guest_->rejected != Code::kOk) return ask_instead("it is wrong");
+  if (both_ways) return ask_instead();                      // whether a key existed decides what is written
+  if (guest_->rejected != Code::kOk) return ask_instead();  // it is wrong
   if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code);
   return true;
 }
@@ -273,8 +290,7 @@ bool ShipServer::lock_rest(const CommitRequest& request) {
     const Entry& e = guest_->entry(i);
     if (e.write == Write::kNone || e.at[index_of(Phase::kLock)].empty()) continue;
     if (e.placement->primary() != ctx_.self) {
-      if (e.locked && e.write == Write::kErase) continue;  // its lock is enough: the coordinator says what for
-      return ask_instead("a key elsewhere is not locked for what is written");
+      return ask_instead();  // a key elsewhere is not locked for what is written: an erase needs its absence word too
     }
     const KeyPart part = MessageTransport::key_part(*guest_, e, i, Phase::kLock);
     KeyRef& ref = *new (to++) KeyRef();
@@ -288,16 +304,17 @@ bool ShipServer::lock_rest(const CommitRequest& request) {
     ref.flags = e.locked ? kHeld : 0;
   }
   refs_.end_adding(to);
-  return lock_refs(request);
+  const bool fresh = std::any_of(refs_.begin(), refs_.end(), [](const KeyRef& ref) { return !ref.has(kHeld); });
+  return lock_refs(request) && (!fresh || check_reads(request));
 }
 
 bool ShipServer::take_credit(const CommitRequest& request, NodeSet nodes) {
-  if (!(nodes - request.participants).empty()) return ask_instead("the coordinator has no credit with a replica");
-  if (!(nodes & ctx_.views.lost_peers()).empty()) return ask_instead("a replica is lost");
+  if (!(nodes - request.participants).empty()) return ask_instead();     // the coordinator has no credit with a replica
+  if (!(nodes & ctx_.views.lost_peers()).empty()) return ask_instead();  // a replica is lost
   size_t most = messages_.phase_bytes(*guest_, Phase::kReplicate, request.coordinator) + sizeof(ShippedReply) +
                 padded(output_.reply().size());
   for (const NodeId n : nodes) most = std::max(most, messages_.phase_bytes(*guest_, Phase::kReplicate, n) + 8);
-  if (most > kShipBytesMax) return ask_instead("it writes too much");
+  if (most > kShipBytesMax) return ask_instead();  // it writes too much
   Held& held_credit = held(request.coordinator, request.slot);
   WEFT_CHECK(held_credit.nodes.empty() || ctx_.bugs.mask != 0, "a slot executes one procedure at a time");
   const auto bytes = static_cast<uint32_t>(most + kLogOverhead);
@@ -306,7 +323,7 @@ bool ShipServer::take_credit(const CommitRequest& request, NodeSet nodes) {
     if (!credit_.take(n, bytes)) {
       WEFT_MARK("no credit to log a shipped transaction");
       for (const NodeId back : taken) credit_.put_back(back, bytes);
-      return ask_instead("no credit");
+      return ask_instead();  // no credit
     }
     taken.add(n);
   }

@@ -65,12 +65,13 @@ class ShipServer final : public Service {
   bool take_values(const Message& message, const std::byte* at, uint16_t values);
   bool lock(const CommitRequest& request);
   bool read(const CommitRequest& request);
+  bool check_reads(const CommitRequest& request);
   bool run(const StoredProcedure& procedure, std::string_view arguments, const ProcedureKeys& keys);
   bool plan(const CommitRequest& request);
   bool lock_rest(const CommitRequest& request);
   bool take_credit(const CommitRequest& request, NodeSet nodes);
   bool refuse(Code code, uint16_t index = 0, Owner holder = Owner());
-  bool ask_instead(const char* why);
+  bool ask_instead();
   void release(const CommitRequest& request);
   bool lock_refs(const CommitRequest& request);
   void send_logs(const CommitRequest& request, NodeSet nodes);

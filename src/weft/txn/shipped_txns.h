@@ -67,7 +67,7 @@ class ShippedTxns {
   void read_own(TxnSlot& slot);
   bool send(TxnSlot& slot, NodeId executor, ProcedureId procedure, std::string_view arguments);
   void take(TxnSlot& slot, const Batch& batch, const Message& message);
-  bool log_own(const TxnSlot& slot, std::span<const KeyRef> keys);
+  void log_own(const TxnSlot& slot, std::span<const KeyRef> keys);
 
   WorkerContext& ctx_;
   const Planner& planner_;

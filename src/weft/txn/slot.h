@@ -137,7 +137,7 @@ struct alignas(64) TxnSlot {
   NodeSet catching_up_nodes;   // those of them that are catching up on a partition of a written key
   NodeSet nonvoting_nodes;     // those of these that have no other part in it: they have no vote
   NodeSet executor;            // who executes its procedure and has not answered (shipped_txns.h)
-  NodeSet shipped_to;          // the same, also afterwards
+  NodeSet shipped_to;          // who executes or has executed its procedure
   NodeSet early_acks;          // those that have acknowledged before the executor
   NodeSet ring_nodes;          // those of its replication targets whose log is a ring
   uint32_t need_ring = 0;      // upper bound of what the entry takes in each of these
