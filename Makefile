@@ -13,7 +13,7 @@ SOURCES = $(shell find src include tests examples -name '*.h' -o -name '*.cc')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: run package test soak models bench profile instructions record-instructions campaign kill-campaign bench-fabrics bench-redis bench-failover bench-links bench-hostile bench-idle format check-format check-tree tidy tidy-recent install clean help packages build $(PRESETS:%=test-%)
+.PHONY: run package test soak models bench profile instructions record-instructions campaign kill-campaign bench-fabrics bench-redis bench-rows bench-failover bench-links bench-hostile bench-idle format check-format check-tree tidy tidy-recent install clean help packages build $(PRESETS:%=test-%)
 
 run: build ## Install what is missing, build, start a local cluster and say how to talk to it
 	$(WEFT) up
@@ -98,6 +98,11 @@ bench-redis: packages ## Measure Weft beside redis-server, with the same client
 	@cmake --preset release
 	@cmake --build --preset release --target weft_cli redis_load redis_ok -j $(JOBS)
 	python3 scripts/redis_compare.py --weft $(WEFT) --load build/release/redis_load
+
+bench-rows: packages ## Measure rows of the protocol table beside each other over the Redis protocol, with 3, 5 and 7 nodes
+	@cmake --preset release
+	@cmake --build --preset release --target weft_cli redis_load -j $(JOBS)
+	python3 scripts/rows_bench.py --weft $(WEFT) --load build/release/redis_load
 
 bench-failover: build ## Kill nodes and measure how long that stops the others: KILLS (7) for every row of the protocol table
 	python3 scripts/failover_rows.py --weft $(WEFT) --kills $(KILLS)
