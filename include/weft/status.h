@@ -33,7 +33,7 @@ enum class Code : uint8_t {
   kNotAnnounced,     // a stored procedure wrote a key that it had not announced
   kImpure,           // a stored procedure gave two results for the same values
   kReplyTooLong,     // of a stored procedure
-  kAskInstead,       // internal: the node that was to execute a procedure cannot; it is executed here
+  kAskInstead,       // the node that was to execute a procedure cannot; it is executed here
   kPeerUnreachable,  // the node ends, or was removed from the view
   // The rest of the cluster did not answer.
   kNoAnswer,  // within Limits::answer_ms

@@ -195,6 +195,19 @@ Task<std::shared_ptr<KeyPage>> Session::scan_keys(TableId table, PartitionId par
 
 namespace {
 
+// nullptr: there is none.
+const StoredProcedure* find_procedure(TxnWorker* txn_worker, ProcedureId id) {
+  const std::vector<StoredProcedure>& all = txn_worker->node()->spec().procedures;
+  return id.value < all.size() ? &all[id.value] : nullptr;
+}
+
+Outcome rejected(Code code) {
+  Outcome outcome;
+  outcome.kind = OutcomeKind::kRejected;
+  outcome.code = code;
+  return outcome;
+}
+
 // Sends a procedure to the primary of its keys, and waits for its outcome.
 struct ShipAwaiter {
   TxnWorker* txn_worker;
@@ -244,15 +257,34 @@ Code Session::run_step(TxnSlot& slot, const StoredProcedure& procedure, std::str
   return Code::kOk;
 }
 
+bool Session::ships() const { return txn_worker_->node()->rows().at(0).ships_procedures; }
+
+Task<Outcome> Session::ship(ProcedureId procedure, std::string_view arguments, std::string* reply, uint64_t until_ns) {
+  Txn txn = co_await begin(until_ns != 0 ? until_ns : answer_by_ns());
+  Task<Outcome> work = ship(txn, procedure, arguments, reply);
+  co_return co_await work;
+}
+
+Task<Outcome> Session::ship(Txn& txn, ProcedureId procedure, std::string_view arguments, std::string* reply) {
+  const StoredProcedure* const stored = find_procedure(txn_worker_, procedure);
+  if (stored == nullptr) co_return rejected(Code::kNoSuchProcedure);
+  TxnSlot& slot = *txn.slot_;
+  if (slot.stage != TxnStage::kExecuting) co_return co_await txn.commit();  // it says why
+  ProcedureKeys keys(txn_worker_->keys(), slot);
+  keys.collect(*stored, arguments);
+  const auto executor = txn_worker_->shipped().executor_for(slot, procedure, *stored);
+  if (!executor) co_return rejected(Code::kAskInstead);
+  co_await ShipAwaiter{txn_worker_, &slot, *executor, procedure, arguments};
+  if (slot.stage == TxnStage::kExecuting) co_return rejected(Code::kAskInstead);
+  const Outcome outcome = txn.commit().await_resume();
+  if (reply != nullptr) reply->assign(outcome.committed() ? as_text(slot.reply) : std::string_view());
+  co_return outcome;
+}
+
 Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments, std::string* reply) {
-  const std::vector<StoredProcedure>& all = txn_worker_->node()->spec().procedures;
-  if (procedure.value >= all.size()) {
-    Outcome outcome;
-    outcome.kind = OutcomeKind::kRejected;
-    outcome.code = Code::kNoSuchProcedure;
-    co_return outcome;
-  }
-  const StoredProcedure& stored = all[procedure.value];
+  const StoredProcedure* const found = find_procedure(txn_worker_, procedure);
+  if (found == nullptr) co_return rejected(Code::kNoSuchProcedure);
+  const StoredProcedure& stored = *found;
   const uint64_t until_ns = answer_by_ns();
   for (bool may_ship = true;; may_ship = false) {
     Txn txn = co_await begin(until_ns);
