@@ -86,8 +86,9 @@ def text_of(log):
 
 
 class Cluster:
-    def __init__(self, weft, log, nodes=5, replicas=3, fabric="shm", protocol="dnl4", port=None, http=False,
+    def __init__(self, weft, log, nodes=5, replicas=3, fabric="shm", protocol=None, port=None, http=False,
                  extra=()):
+        protocol = protocol or os.environ.get("WEFT_TEST_PROTOCOL", "dnl4")
         self.nodes = nodes
         self.fabric = fabric
         self.port = port or free_ports(2 * nodes)

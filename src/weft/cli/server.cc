@@ -57,6 +57,7 @@ ServerOptions options_of(const NodeConfig& config) {
   options.clients = config.client.listen;
   options.clients_advertise = config.client.advertise;
   options.clients_tls = config.client.tls;
+  options.front.procedure = ProcedureId(0);  // of spec_of()
   options.front.debug = config.client.debug;
   options.front.password = config.client.password;
   options.front.clients_max = config.client.clients_max;

@@ -192,6 +192,16 @@ void RedisFrontend::leave_window(const Running& run, size_t keys, const Outcome&
 }
 
 Task<Outcome> RedisFrontend::attempt(std::span<const CommandBatch> batches, Attempt* out) {
+  if (can_ship(batches)) {
+    Task<Outcome> work = ship(batches, nullptr, out);
+    const Outcome outcome = co_await work;
+    if (outcome.code != Code::kAskInstead) co_return outcome;
+  }
+  Task<Outcome> work = attempt_here(batches, out);
+  co_return co_await work;
+}
+
+Task<Outcome> RedisFrontend::attempt_here(std::span<const CommandBatch> batches, Attempt* out) {
   Txn txn = co_await session_.begin(answer_by_ns(*batches.front().client));
   if (txn.refused()) co_return txn.abort();
   Task<Code> work = apply(txn, batches, out);

@@ -12,30 +12,14 @@
 #include <vector>
 
 #include "weft/base/source_testing.h"
-#include "weft/redis/frontend_testing.h"
+#include "weft/redis/command_script_testing.h"
 #include "weft/redis/glob.h"
 #include "weft/redis/resp_testing.h"
 
 namespace weft {
 namespace {
 
-std::string unescaped(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '\\') {
-      out += text[i];
-    } else if (text[i + 1] == 'x') {
-      out += static_cast<char>(std::stoi(std::string(text.substr(i + 2, 2)), nullptr, 16));
-      i += 3;
-    } else {
-      out += text[i + 1] == 'r' ? '\r' : text[i + 1] == 'n' ? '\n' : text[i + 1];
-      ++i;
-    }
-  }
-  return out;
-}
-
-class CommandsTest : public FrontendTest {
+class CommandsTest : public CommandScriptTest {
  protected:
   void shape(ClusterSpec& spec) override { spec.tables[0].value_bytes_max = 1000; }
 
@@ -55,28 +39,7 @@ class CommandsTest : public FrontendTest {
   }
 };
 
-TEST_F(CommandsTest, RepliesAreThoseOfRedis) {
-  std::ifstream script(source_path("src/weft/redis/commands_script.txt"));
-  std::vector<Fd> clients;
-  for (size_t n = 0; n < kNodes; ++n) clients.push_back(connect_to(n));
-  std::string line;
-  size_t commands = 0;
-  size_t node = 0;
-  while (std::getline(script, line)) {
-    if (line.starts_with("## ")) {
-      for (const Fd& client : clients) ask(client, "HELLO " + line.substr(3));
-    } else if (line.starts_with("# ")) {
-      EXPECT_EQ(ask(clients[0], "FLUSHALL"), "+OK\r\n");
-      node = (node + 1) % kNodes;
-    } else {
-      std::string reply;
-      ASSERT_TRUE(std::getline(script, reply)) << line;
-      EXPECT_EQ(ask(clients[node], line), unescaped(reply.substr(2))) << line;
-      ++commands;
-    }
-  }
-  EXPECT_GT(commands, 900U);
-}
+TEST_F(CommandsTest, RepliesAreThoseOfRedis) { EXPECT_GT(run_script(), 900U); }
 
 TEST_F(CommandsTest, EveryCommandOnDataIsInTheScript) {
   std::ifstream script(source_path("src/weft/redis/commands_script.txt"));

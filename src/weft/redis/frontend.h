@@ -7,6 +7,7 @@
 //   client_memory.cc            the memory that clients make the worker hold, and its limits
 //   command_execution.cc        dispatch of a command: refused, queued, answered at once, or run in a transaction
 //   command_batch.cc            commands in a transaction
+//   command_shipping.cc         commands in a transaction that another node executes
 //   command_answers.cc          their replies
 //   fair_scheduler.h            how much work one turn of the worker does
 //   active_expiry.cc            deletes keys soon after their deadline
@@ -40,6 +41,9 @@
 // clients together hold more than output_total_bytes, or more than input_total_bytes of incomplete commands, those that
 // neither read nor send are disconnected, the one that holds most first (client_memory.cc). A connection that was idle
 // for a second releases its buffers.
+//
+// Where the cluster's row ships stored procedures (hop), a transaction of commands whose keys have one other node as
+// their primary is executed there (shipped_commands.h). If it cannot be, nothing has happened, and it runs here.
 //
 // Time: every command is answered within limits.answer_ms (txn/client_waits.h) of being read from the socket, or,
 // if others of its connection were ahead of it, of the last success of these; the time that a client takes to read its
@@ -90,15 +94,16 @@
 namespace weft {
 
 struct FrontendOptions {
-  TableId table;                     // that holds the keys
-  bool debug = false;                // WEFT CUT is allowed
-  std::string password;              // required of clients; empty: none
-  uint32_t clients_max = 10'000;     // of the node
-  uint32_t handshake_ms = 10'000;    // from connecting until TLS and authentication are done
-  uint32_t idle_seconds = 0;         // a client that sends nothing for this long is closed; 0: never
-  uint32_t keepalive_seconds = 300;  // until the kernel probes a silent client; 0: never
-  uint32_t pipeline_max = 100'000;   // commands of a client whose replies have not been sent
-  uint32_t multi_max = 10'000;       // commands between MULTI and EXEC
+  TableId table;                         // that holds the keys
+  std::optional<ProcedureId> procedure;  // redis_procedure(), where commands may be executed at other nodes
+  bool debug = false;                    // WEFT CUT is allowed
+  std::string password;                  // required of clients; empty: none
+  uint32_t clients_max = 10'000;         // of the node
+  uint32_t handshake_ms = 10'000;        // from connecting until TLS and authentication are done
+  uint32_t idle_seconds = 0;             // a client that sends nothing for this long is closed; 0: never
+  uint32_t keepalive_seconds = 300;      // until the kernel probes a silent client; 0: never
+  uint32_t pipeline_max = 100'000;       // commands of a client whose replies have not been sent
+  uint32_t multi_max = 10'000;           // commands between MULTI and EXEC
   uint32_t multi_held_max = 16;   // transactions begun by WEFT MULTI, at most half of limits.transactions_in_flight_max
   uint32_t multi_held_ms = 5000;  // until EXEC; then the transaction is dropped
   size_t reply_bytes_max = size_t{64} << 20;      // of one command, or of one EXEC
@@ -314,6 +319,11 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   bool shrink_batch(Running& run, const Outcome& outcome, const Attempt& tried, bool together, bool several);
   void answer_all(Running& run, std::span<const CommandBatch> batches, const Outcome& outcome, const Attempt& tried);
   Task<Outcome> attempt(std::span<const CommandBatch> batches, Attempt* out);
+  Task<Outcome> attempt_here(std::span<const CommandBatch> batches, Attempt* out);
+  bool can_ship(std::span<const CommandBatch> batches);
+  bool is_remote_only(std::span<const CommandBatch> batches);
+  Task<Outcome> ship(std::span<const CommandBatch> batches, Txn* txn, Attempt* out);
+  void take_replies(std::span<const CommandBatch> batches, std::string_view reply);
   static constexpr size_t kExpiredTogether = 32;  // keys per transaction
   Task<void> sweep();
   Task<void> expire_due();
@@ -383,6 +393,8 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   size_t input_memory_ = 0;
   WriteWindow write_window_;  // of pipelines
   HotKeyQueues hot_keys_;
+  // By hashes of keys: so many of the next transactions with them are not shipped, because another could not be.
+  std::array<uint8_t, 1024> not_shipped_{};
   FairScheduler scheduler_;
   uint64_t long_turn_logged_ns_ = 0;  // when a long turn was last logged
   std::deque<std::shared_ptr<ClientQuery>> client_queries_;

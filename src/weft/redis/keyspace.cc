@@ -19,6 +19,10 @@ inline ReadHandle Keyspace::handle_of(std::string_view key) {
   return txn_->get_async(table_, key, Intent::kHead);
 }
 
+inline Value Keyspace::value_of(std::string_view key) {
+  return txn_ != nullptr ? txn_->value(handle_of(key)) : values_->get(key);
+}
+
 Keyspace::Found Keyspace::find(std::string_view key) {
   const Found found = find_any(key);
   if (counts_) ++(found.exists ? hits_ : misses_);
@@ -28,7 +32,7 @@ Keyspace::Found Keyspace::find(std::string_view key) {
 Keyspace::Found Keyspace::find_any(std::string_view key) {
   Found found;
   if (key.size() > key_bytes_max_) return found;  // no such key exists
-  const Value value = txn_->value(handle_of(key));
+  const Value value = value_of(key);
   if (value.code != Code::kOk) {
     note(value.code);
     return found;
@@ -47,7 +51,7 @@ Keyspace::Found Keyspace::find_any(std::string_view key) {
 
 size_t Keyspace::bytes_of(std::string_view key) const {
   if (key.size() > key_bytes_max_) return 0;
-  const Value value = txn_->value(txn_->get_async(table_, key, Intent::kHead));
+  const Value value = txn_ != nullptr ? txn_->value(txn_->get_async(table_, key, Intent::kHead)) : values_->get(key);
   return value.found ? value.length - (value.bytes.size() - parse_value(value.bytes).bytes.size()) : 0;
 }
 
@@ -58,7 +62,11 @@ bool Keyspace::find_string(std::string_view key, Found* found, RespWriter& reply
   return false;
 }
 
-bool Keyspace::fits(uint64_t bytes, RespWriter& reply) const {
+bool Keyspace::fits(uint64_t bytes, RespWriter& reply) {
+  if (values_ != nullptr && bytes > values_->string_bytes_max() && bytes <= string_bytes_max_) {
+    note(Code::kAskInstead);
+    return false;
+  }
   if (bytes <= string_bytes_max_) return true;
   reply.error("ERR string exceeds maximum allowed size: store.value_bytes_max is " + std::to_string(string_bytes_max_) +
               ", asked for " + std::to_string(bytes));
@@ -74,10 +82,10 @@ bool Keyspace::put(std::string_view key, std::string_view bytes, int64_t deadlin
 void Keyspace::put(std::string_view key, const StoredValue& value) {
   add_work(2 * bytes_ns(value.bytes.size()));  // into the scratch buffer, and out of it
   store_value(*scratch_, value.type, value.deadline_ms, value.bytes);
-  note(txn_->put(table_, key, *scratch_));
+  note(txn_ != nullptr ? txn_->put(table_, key, *scratch_) : values_->put(key, *scratch_, value.deadline_ms));
   if (value.deadline_ms != kNoDeadline && front_ != nullptr) front_->note_deadline(key, value.deadline_ms);
 }
 
-void Keyspace::erase(std::string_view key) { note(txn_->erase(table_, key)); }
+void Keyspace::erase(std::string_view key) { note(txn_ != nullptr ? txn_->erase(table_, key) : values_->erase(key)); }
 
 }  // namespace weft

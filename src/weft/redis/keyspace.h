@@ -22,6 +22,18 @@ namespace weft {
 
 class RedisFrontend;
 
+// Where a keyspace finds values and leaves writes, if not in a transaction of this worker (shipped_commands.h).
+class KeyValues {
+ public:
+  virtual Value get(std::string_view key) = 0;  // as written, or else as read
+  virtual Code put(std::string_view key, std::string_view stored, int64_t deadline_ms) = 0;
+  virtual Code erase(std::string_view key) = 0;
+  virtual size_t string_bytes_max() const = 0;  // of a string that is made here
+
+ protected:
+  ~KeyValues() = default;
+};
+
 class Keyspace {
  public:
   struct Found : StoredValue {
@@ -44,6 +56,9 @@ class Keyspace {
         string_bytes_max_(string_bytes_max),
         scratch_(scratch),
         front_(front) {}
+
+  Keyspace(KeyValues* values, int64_t now_us, size_t string_bytes_max, std::string* scratch)
+      : values_(values), now_us_(now_us), string_bytes_max_(string_bytes_max), scratch_(scratch) {}
 
   int64_t now_us() const { return now_us_; }
   int64_t now_ms() const { return now_us_ / 1000; }
@@ -91,22 +106,24 @@ class Keyspace {
     return at;
   }
 
-  // False: a string of that length exceeds the limit, and the reply says so.
-  bool fits(uint64_t bytes, RespWriter& reply) const;
+  // False: a string of that length exceeds the limit, and the reply says so. Asked before it is made.
+  bool fits(uint64_t bytes, RespWriter& reply);
 
  private:
   Found find_any(std::string_view key);
+  Value value_of(std::string_view key);
   ReadHandle handle_of(std::string_view key);
   void note(Code code) {
     if (code_ == Code::kOk) code_ = code;
   }
 
-  Txn* const txn_;
-  const TableId table_;
+  Txn* const txn_ = nullptr;  // one of these two
+  KeyValues* const values_ = nullptr;
+  const TableId table_{};
   const int64_t now_us_;
   const size_t string_bytes_max_;
   std::string* const scratch_;
-  RedisFrontend* const front_;
+  RedisFrontend* const front_ = nullptr;
   size_t key_bytes_max_ = SIZE_MAX;
   std::span<const ReadKey> read_keys_;  // that nobody has asked for yet
   Code code_ = Code::kOk;

@@ -24,15 +24,23 @@ Task<void> RedisFrontend::exec_open_txn(Client& client, const CommandList& list)
   const CommandBatch batch{&client, &list, 0, list.size(), true};
   Attempt tried;
   client.open_txn_runs = true;
-  Task<Code> work = apply(txn, {&batch, 1}, &tried);
-  const Code code = co_await work;
-  client.open_txn_runs = false;
   Outcome outcome;
-  if (code == Code::kOk) {
-    outcome = co_await txn.commit();
-  } else {
-    outcome = txn.abort(code);
+  bool over = false;
+  if (can_ship({&batch, 1})) {
+    Task<Outcome> shipped = ship({&batch, 1}, &txn, &tried);
+    outcome = co_await shipped;
+    over = outcome.code != Code::kAskInstead || outcome.kind != OutcomeKind::kRejected;
   }
+  if (!over) {
+    Task<Code> work = apply(txn, {&batch, 1}, &tried);
+    const Code code = co_await work;
+    if (code == Code::kOk) {
+      outcome = co_await txn.commit();
+    } else {
+      outcome = txn.abort(code);
+    }
+  }
+  client.open_txn_runs = false;
   answer(batch, outcome);
 }
 

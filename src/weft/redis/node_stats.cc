@@ -131,6 +131,7 @@ nlohmann::json status_json(const NodeStats& node_stats) {
                        {"aborted", counters.aborted},
                        {"rejected", counters.rejected},
                        {"unknown", counters.unknown},
+                       {"shipped", counters.shipped},
                        {"aborts", aborts},
                        {"swaps", swaps},  // CAS verbs
                        {"latency_us", {{"p50", us(0.5)}, {"p90", us(0.9)}, {"p99", us(0.99)}, {"p999", us(0.999)}}},

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "weft/base/fd.h"
+#include "weft/redis/shipped_commands.h"
 #include "weft/redis/value.h"
 #include "weft/server/config_check.h"
 #include "weft/server/config_keys.h"
@@ -171,6 +172,7 @@ ClusterSpec spec_of(const NodeConfig& config) {
   uint32_t& longest = spec.options.limits.value_bytes_max;
   longest = std::max(longest, table.value_bytes_max);
   spec.tables.push_back(std::move(table));
+  spec.procedures.push_back(redis_procedure());
   spec.recovers = true;
   return spec;
 }

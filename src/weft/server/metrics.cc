@@ -137,6 +137,8 @@ void add_transactions(Exposition& out, const NodeStats& f) {
   for (size_t p = 0; p < kPhaseNames.size(); ++p) {
     for (const auto& [kind, of_phase] : kinds) out.sample({{"phase", kPhaseNames[p]}, {"verb", kind}}, of_phase[p]);
   }
+  out.counter("weft_transactions_shipped_total", c.shipped,
+              "Transactions that this node has sent to the primary of their keys to be executed.");
   out.counter("weft_local_nic_cas_total", c.own_swaps,
               "CAS verbs to the node itself (fabric.remote_lock_mode = \"loopback\").");
 }
