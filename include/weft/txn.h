@@ -334,11 +334,14 @@ class Session {
   // nullptr, gets its reply if it commits. It and `arguments` must outlive the task.
   Task<Outcome> call(ProcedureId procedure, std::string_view arguments, std::string* reply = nullptr);
   // The same, but only at the primary of its keys, if that is one other node and the row ships procedures
-  // (docs/protocols.md). Otherwise nothing has happened, and the outcome is rejected with kAskInstead.
-  Task<Outcome> ship(ProcedureId procedure, std::string_view arguments, std::string* reply, uint64_t until_ns = 0);
+  // (docs/protocols.md). Otherwise nothing has happened, and the outcome is rejected with kAskInstead. `waits`: while
+  // another transaction holds a lock there, it waits a little before it is aborted.
+  Task<Outcome> ship(ProcedureId procedure, std::string_view arguments, std::string* reply, uint64_t until_ns = 0,
+                     bool waits = true);
   // The same in a transaction that was begun and has neither read nor written. If the outcome is rejected with
   // kAskInstead, it may be executed here; if it is aborted with that, it is over.
-  Task<Outcome> ship(Txn& txn, ProcedureId procedure, std::string_view arguments, std::string* reply);
+  Task<Outcome> ship(Txn& txn, ProcedureId procedure, std::string_view arguments, std::string* reply,
+                     bool waits = true);
   bool ships() const;  // whether the cluster's first row does
 
   // The outcome of a transaction that began at any node, alive or not: asks all members. Waits while the transaction is

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kConflictThreshold = 3;       // attempts of a batch that conflict before it is halved
 constexpr uint64_t kNoLeaseNs = 1'000'000;  // between attempts: nothing could be acknowledged anyway
+constexpr uint64_t kGatherNs = 5'000;       // between two looks of a leader at who has come
 constexpr size_t kLongReply = 16 << 10;
 
 }  // namespace
@@ -76,6 +77,7 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     if (scheduler_.over(client.share) || scheduler_.full(client.share)) {
       co_await scheduler_.wait(client.share, FairScheduler::WaitPoint::kBeforeTxn);
     }
+    while (run.queue != nullptr && run.queue->gathers(session_.now_ns())) co_await session_.sleep_ns(kGatherNs);
     const uint64_t began_ns = session_.now_ns();
     const std::span<const CommandBatch> batches =
         run.queue == nullptr ? std::span<const CommandBatch>(&run.batch(), 1)
@@ -83,6 +85,8 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     const size_t in_window = window_keys(batches);
     if (in_window != 0) co_await write_window_.enter(in_window);
     Attempt tried;
+    // The first conflict opens a queue here; those in it need not be refused.
+    tried.waits = run.queue != nullptr || run.attempts != 0;
     Task<Outcome> work = attempt(batches, &tried);
     Outcome outcome = co_await work;
     const bool together = batches.size() > 1;
@@ -109,6 +113,8 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
       if (must_queue(run, outcome, together)) {
         co_await run.queue->enqueue(&run.self);
         if (run.self.answered) over = next_batch(run);
+      } else if (const auto key = awaited_key(run)) {
+        co_await txn_worker_->ship_server()->turn_for(*key);
       } else if (wait_ns > 0) {
         co_await session_.sleep_ns(wait_ns);
       }
@@ -116,14 +122,15 @@ Task<void> RedisFrontend::run_list(Client& client, const CommandList& list, bool
     }
     run.attempts = 0;
     if (shrink_batch(run, outcome, tried, together, several && !late)) continue;
+    if (run.queue != nullptr) run.queue->took(session_.now_ns() - began_ns, session_.now_ns());
     answer_all(run, batches, outcome, tried);
-    if (run.queue != nullptr) hot_keys_.leave(run.queue, txn_worker_->context().worker);
+    if (run.queue != nullptr) leave_hot_key(run.queue);
     over = next_batch(run);
     if (over || !too_much_unread(client)) continue;
     while (too_much_unread(client) && !client.dead) co_await Unread{this, &client};
     over = client.dead;
   }
-  if (run.queue != nullptr) hot_keys_.leave(run.queue, txn_worker_->context().worker);
+  if (run.queue != nullptr) leave_hot_key(run.queue);
 }
 
 // The batch has been answered. Returns whether it was the last one.
@@ -137,9 +144,14 @@ bool RedisFrontend::next_batch(Running& run) {
   return run.done();
 }
 
+void RedisFrontend::leave_hot_key(HotKeyQueues::HotKeyQueue* queue) {
+  hot_keys_.leave(queue, txn_worker_->context().worker);
+  schedule_scan(session_.now_ns() + kIdleNs);
+}
+
 // Until its next batch.
 void RedisFrontend::leave_queue(Running& run) {
-  if (run.queue != nullptr) hot_keys_.leave(run.queue, txn_worker_->context().worker);
+  if (run.queue != nullptr) leave_hot_key(run.queue);
   run.queue = nullptr;
   run.may_queue = false;
 }
@@ -155,6 +167,16 @@ bool RedisFrontend::must_queue(Running& run, const Outcome& outcome, bool togeth
   if (leads) return false;
   run.attempts = 0;
   return true;
+}
+
+// The key that a leader has conflicted on, if this node is its primary and other nodes' transactions wait here for it:
+// then it waits among them.
+std::optional<ShipQueue::LockedKey> RedisFrontend::awaited_key(const Running& run) const {
+  if (run.queue == nullptr || txn_worker_->ship_server() == nullptr) return std::nullopt;
+  const HashedKey hashed = table().hashed(as_bytes(run.queue->key()));
+  ShipQueue::LockedKey key;
+  const bool own = txn_worker_->view().placement(hashed.partition).primary() == session_.node();
+  return own && key.set(table(), hashed) ? std::optional(key) : std::nullopt;
 }
 
 // Retries a failed batch with fewer commands, if possible.

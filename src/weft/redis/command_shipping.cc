@@ -81,9 +81,9 @@ Task<Outcome> RedisFrontend::ship(std::span<const CommandBatch> batches, Txn* tx
     client.reply_errors.seen.clear();
   }
   std::string reply;
-  Task<Outcome> work =
-      txn != nullptr ? session_.ship(*txn, *options_.procedure, arguments, &reply)
-                     : session_.ship(*options_.procedure, arguments, &reply, answer_by_ns(*batches.front().client));
+  Task<Outcome> work = txn != nullptr ? session_.ship(*txn, *options_.procedure, arguments, &reply)
+                                      : session_.ship(*options_.procedure, arguments, &reply,
+                                                      answer_by_ns(*batches.front().client), out->waits);
   const Outcome outcome = co_await work;
   if (outcome.code == Code::kAskInstead) {
     for_each_key_of(batches, [&](std::string_view name) {

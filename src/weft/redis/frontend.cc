@@ -239,6 +239,7 @@ void RedisFrontend::wake(Client& client) {
 void RedisFrontend::scan_clients() {
   next_scan_ns_ = session_.now_ns() + kScanNs;
   due_ns_ = UINT64_MAX;
+  hot_keys_.forget_idle();
   for (Client& client : clients_) {
     if (client.lingering) {
       schedule_scan(client.linger_until_ns);

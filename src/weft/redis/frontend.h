@@ -309,13 +309,16 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
     size_t failed = 0;  // the batch that made it fail, if not the first
     // commands of the first batch that ran, if it is the only one: as many as its client has room for
     size_t ran = 0;
+    bool waits = false;  // where it is shipped to: for locks of others
   };
   // The steps of run_list.
   struct Running;
   bool next_batch(Running& run);
   void leave_window(const Running& run, size_t keys, const Outcome& outcome);
   void leave_queue(Running& run);
+  void leave_hot_key(HotKeyQueues::HotKeyQueue* queue);
   bool must_queue(Running& run, const Outcome& outcome, bool together);
+  std::optional<ShipQueue::LockedKey> awaited_key(const Running& run) const;
   bool shrink_batch(Running& run, const Outcome& outcome, const Attempt& tried, bool together, bool several);
   void answer_all(Running& run, std::span<const CommandBatch> batches, const Outcome& outcome, const Attempt& tried);
   Task<Outcome> attempt(std::span<const CommandBatch> batches, Attempt* out);

@@ -94,9 +94,25 @@ HotKeyQueues::HotKeyQueue* HotKeyQueues::of(const Outcome& outcome, TableId tabl
   return found;
 }
 
+void HotKeyQueues::remove(HotKeyQueue* queue) {
+  if (queue->listed_) std::erase(idle_, queue);
+  hot_keys_.erase(hot_keys_.find(queue->key_));
+}
+
+void HotKeyQueues::forget_idle() {
+  std::vector<HotKeyQueue*> idle;
+  idle.swap(idle_);
+  for (HotKeyQueue* queue : idle) {
+    queue->listed_ = false;
+    if (!queue->led_) remove(queue);
+  }
+}
+
 void HotKeyQueues::leave(HotKeyQueue* queue, Worker* worker) {
   if (queue->waiting_.empty()) {
-    hot_keys_.erase(hot_keys_.find(queue->key_));
+    queue->led_ = false;
+    if (--queue->kept_ == 0 || (!queue->listed_ && idle_.size() == kIdleMax)) return remove(queue);
+    if (!std::exchange(queue->listed_, true)) idle_.push_back(queue);
     return;
   }
   Waiter* const next = queue->waiting_.front();

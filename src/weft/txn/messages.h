@@ -291,7 +291,8 @@ constexpr uint32_t executed_room(const Limits& limits, size_t keys) {
 struct ShipHeader {
   uint16_t procedure;
   uint16_t values;
-  uint32_t argument_bytes;
+  uint16_t argument_bytes;
+  uint16_t waits;  // 1: it may wait there for a lock (H9)
 };
 static_assert(sizeof(ShipHeader) == 8);
 

@@ -213,12 +213,11 @@ struct ShipAwaiter {
   TxnWorker* txn_worker;
   TxnSlot* slot;
   NodeId executor;
-  ProcedureId procedure;
-  std::string_view arguments;
+  ShippedTxns::Call call;
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> h) const noexcept {
     txn_worker->client_waits().begin(*slot, h);
-    txn_worker->shipped().start(*slot, executor, procedure, arguments);
+    txn_worker->shipped().start(*slot, executor, call);
   }
   void await_resume() const noexcept {}
 };
@@ -259,13 +258,15 @@ Code Session::run_step(TxnSlot& slot, const StoredProcedure& procedure, std::str
 
 bool Session::ships() const { return txn_worker_->node()->rows().at(0).ships_procedures; }
 
-Task<Outcome> Session::ship(ProcedureId procedure, std::string_view arguments, std::string* reply, uint64_t until_ns) {
+Task<Outcome> Session::ship(ProcedureId procedure, std::string_view arguments, std::string* reply, uint64_t until_ns,
+                            bool waits) {
   Txn txn = co_await begin(until_ns != 0 ? until_ns : answer_by_ns());
-  Task<Outcome> work = ship(txn, procedure, arguments, reply);
+  Task<Outcome> work = ship(txn, procedure, arguments, reply, waits);
   co_return co_await work;
 }
 
-Task<Outcome> Session::ship(Txn& txn, ProcedureId procedure, std::string_view arguments, std::string* reply) {
+Task<Outcome> Session::ship(Txn& txn, ProcedureId procedure, std::string_view arguments, std::string* reply,
+                            bool waits) {
   const StoredProcedure* const stored = find_procedure(txn_worker_, procedure);
   if (stored == nullptr) co_return rejected(Code::kNoSuchProcedure);
   TxnSlot& slot = *txn.slot_;
@@ -274,7 +275,7 @@ Task<Outcome> Session::ship(Txn& txn, ProcedureId procedure, std::string_view ar
   keys.collect(*stored, arguments);
   const auto executor = txn_worker_->shipped().executor_for(slot, procedure, *stored);
   if (!executor) co_return rejected(Code::kAskInstead);
-  co_await ShipAwaiter{txn_worker_, &slot, *executor, procedure, arguments};
+  co_await ShipAwaiter{txn_worker_, &slot, *executor, {procedure, arguments, waits}};
   if (slot.stage == TxnStage::kExecuting) co_return rejected(Code::kAskInstead);
   const Outcome outcome = txn.commit().await_resume();
   if (reply != nullptr) reply->assign(outcome.committed() ? as_text(slot.reply) : std::string_view());
@@ -293,7 +294,7 @@ Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments, s
     ProcedureKeys keys(txn_worker_->keys(), slot);
     keys.collect(stored, arguments);
     if (const auto executor = may_ship ? txn_worker_->shipped().executor_for(slot, procedure, stored) : std::nullopt) {
-      co_await ShipAwaiter{txn_worker_, &slot, *executor, procedure, arguments};
+      co_await ShipAwaiter{txn_worker_, &slot, *executor, {procedure, arguments, true}};
       if (slot.stage != TxnStage::kExecuting) {
         // A transaction that was refused is over; it is tried again under another id (H8).
         const Outcome outcome = txn.commit().await_resume();

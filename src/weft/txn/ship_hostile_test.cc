@@ -55,7 +55,8 @@ class ShipHostile : public testing::Test, public HandNodes {
     uint8_t slot = 0;
     uint16_t procedure = 0;
     std::string arguments;
-    uint32_t argument_bytes = 0;
+    uint16_t argument_bytes = 0;
+    uint16_t waits = 0;
     std::vector<ShippedValue> values;
     size_t more = 0;
   };
@@ -65,7 +66,8 @@ class ShipHostile : public testing::Test, public HandNodes {
     request.sequence = 1;
     request.participants = NodeSet::from_bits(7);
     std::vector<std::byte> body = request_bytes(request);
-    append(&body, ShipHeader{what.procedure, static_cast<uint16_t>(what.values.size()), what.argument_bytes});
+    append(&body,
+           ShipHeader{what.procedure, static_cast<uint16_t>(what.values.size()), what.argument_bytes, what.waits});
     const size_t at = body.size();
     body.resize(at + padded(what.arguments.size()));
     std::memcpy(body.data() + at, what.arguments.data(), what.arguments.size());
@@ -76,7 +78,7 @@ class ShipHostile : public testing::Test, public HandNodes {
   static Ship words(const std::string& arguments) {
     Ship out;
     out.arguments = arguments;
-    out.argument_bytes = static_cast<uint32_t>(arguments.size());
+    out.argument_bytes = static_cast<uint16_t>(arguments.size());
     return out;
   }
   bool closed(size_t at) { return txn_worker(at)->context().port.closed(enemy_id_); }
@@ -140,7 +142,8 @@ TEST_F(ShipHostile, ShipsThatMakeNoSense) {
       {"a slot that no worker has", with(words(there), [](Ship& s) { s.slot = 250; })},
       {"a procedure that nobody declared", with(words(there), [](Ship& s) { s.procedure = 1; })},
       {"more arguments than bytes", with(words(there), [](Ship& s) { s.argument_bytes = 4000; })},
-      {"arguments beyond the limit", with(words(there), [](Ship& s) { s.argument_bytes = UINT32_MAX; })},
+      {"arguments beyond the limit", with(words(there), [](Ship& s) { s.argument_bytes = UINT16_MAX; })},
+      {"something else than whether it waits", with(words(there), [](Ship& s) { s.waits = 2; })},
       {"bytes after the last value", with(words(there), [](Ship& s) { s.more = 8; })},
       {"a value longer than the message", with(words(own), [&](Ship& s) { s.values = {value(0, 64, 1)}; })},
       {"a version of too many bits", with(words(own), [&](Ship& s) { s.values = {value(0, 0, 1, ~uint64_t{0})}; })},

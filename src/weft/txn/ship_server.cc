@@ -54,20 +54,56 @@ bool ShipServer::parse(const Message& m) const {
     if (value.found == 0 && value.bytes != 0) return false;
     at += padded(value.bytes);
   }
-  return at == end && header.procedure < procedures_.size();
+  return at == end && header.procedure < procedures_.size() && header.waits <= 1;
 }
 
 void ShipServer::on_ship(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!m.ok) continue;
-    const CommitRequest request = CommitRequest::of(m.source, m.tag, m.body.data(), ctx_.nodes);
-    begin(request);
-    if (!execute(m, request) && refusal_.code != Code::kOk) {
-      release(request);
-      answer_refusal(request);
-    }
-    end();
+    step(ctx_.now_ns());  // those that came before it
+    const ShipQueue::LockedKey* key = may_wait(m) ? queue_.kept_key() : nullptr;
+    if (key == nullptr) key = handle(m, true);
+    if (key == nullptr || queue_.add(m, *key, ctx_.now_ns())) continue;
+    WEFT_MARK_OUTSIDE("no room to wait for a lock");
+    handle(m, false);
   }
+}
+
+bool ShipServer::step(uint64_t now_ns) {
+  if (queue_.empty()) [[likely]]
+    return false;
+  return queue_.retry(
+      ctx_.views.lost_peers(), now_ns, [this](const Message& m, bool in_time) { return handle(m, in_time); },
+      [this](std::coroutine_handle<> h) { ctx_.worker->ready(h); });
+}
+
+// The key whose lock it waits for; nullptr: it was answered.
+const ShipQueue::LockedKey* ShipServer::handle(const Message& m, bool in_time) {
+  const CommitRequest request = CommitRequest::of(m.source, m.tag, m.body.data(), ctx_.nodes);
+  begin(request);
+  const bool refused = !execute(m, request) && refusal_.code != Code::kOk;
+  const bool goes_on = refused && in_time && waits(m);
+  if (refused && !goes_on) {
+    if (!in_time) WEFT_MARK("a shipped procedure has waited for too long");
+    release(request);
+    answer_refusal(request);
+  }
+  end();
+  return goes_on ? &locked_key_ : nullptr;
+}
+
+// H9: its coordinator holds nothing for it.
+bool ShipServer::may_wait(const Message& m) const {
+  const auto header = load<ShipHeader>(m.body.data() + CommitRequest::bytes(ctx_.nodes));
+  return header.values == 0 && header.waits != 0;
+}
+
+// The same of what it has just been refused for, and it holds nothing here.
+bool ShipServer::waits(const Message& m) {
+  if (refusal_.code != Code::kLocked || locked_ || !may_wait(m)) return false;
+  WEFT_MARK("a shipped procedure waits for a lock");
+  const Entry& e = guest_->entry(refusal_.index);
+  return locked_key_.set(*e.table, e.key);
 }
 
 // The guest slot becomes the transaction.
@@ -182,7 +218,7 @@ bool ShipServer::lock(const CommitRequest& request) {
 bool ShipServer::lock_refs(const CommitRequest& request) {
   if (refs_.empty()) return true;
   CommitRequest locks = request;
-  locks.flags = kRefusalIsFinal;
+  locks.flags = 0;          // whether a refusal is final is not known yet: release()
   locks.participants = {};  // what the transaction writes is not known yet
   locks.writes = 0;
   PhaseResult result;

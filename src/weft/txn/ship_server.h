@@ -23,6 +23,7 @@
 #include "weft/txn/plan.h"
 #include "weft/txn/pool.h"
 #include "weft/txn/procedure.h"
+#include "weft/txn/ship_queue.h"
 #include "weft/txn/txn_keys.h"
 
 namespace weft {
@@ -40,9 +41,22 @@ class ShipServer final : public Service {
   // A coordinator has released its locks here.
   void on_unlocked(NodeId coordinator, uint8_t slot);
 
-  bool step(uint64_t) override { return false; }
-  uint64_t deadline_ns() const override { return UINT64_MAX; }
-  void on_view_ended() override { held_.assign(held_.size(), {}); }
+  // Executes those that have waited for a lock.
+  bool step(uint64_t now_ns) override;
+  uint64_t deadline_ns() const override { return queue_.deadline_ns(); }
+  void on_view_ended() override {
+    held_.assign(held_.size(), {});
+    queue_.clear([this](std::coroutine_handle<> h) { ctx_.worker->ready(h); });
+  }
+  // A coroutine of this worker waits among them for a lock of the key; resumed when it may try, or after a while.
+  struct [[nodiscard]] Turn {
+    ShipServer* server;
+    ShipQueue::LockedKey key;
+    bool await_ready() const { return server->queue_.empty() && key.is_free(); }
+    bool await_suspend(std::coroutine_handle<> h) const { return server->queue_.add(h, key, server->ctx_.now_ns()); }
+    void await_resume() const noexcept {}
+  };
+  Turn turn_for(const ShipQueue::LockedKey& key) { return {this, key}; }
 
  private:
   // Why it is refused.
@@ -58,6 +72,9 @@ class ShipServer final : public Service {
   Held& held(NodeId coordinator, uint8_t slot) {
     return held_[size_t{coordinator.value} * static_cast<size_t>(slots_) + slot];
   }
+  const ShipQueue::LockedKey* handle(const Message& message, bool in_time);
+  bool may_wait(const Message& message) const;
+  bool waits(const Message& message);
   void begin(const CommitRequest& request);
   void end();
   // Each returns false if the procedure is refused, and notes why; a fault of the peer has no answer.
@@ -95,6 +112,8 @@ class ShipServer final : public Service {
   Refusal refusal_;
   bool locked_ = false;     // it holds locks here
   std::vector<Held> held_;  // by coordinator and slot
+  ShipQueue queue_;
+  ShipQueue::LockedKey locked_key_;  // that the last one waits for
 };
 
 }  // namespace weft

@@ -63,19 +63,19 @@ std::optional<NodeId> ShippedTxns::executor_for(const TxnSlot& slot, ProcedureId
   return executor;
 }
 
-void ShippedTxns::start(TxnSlot& slot, NodeId executor, ProcedureId procedure, std::string_view arguments) {
+void ShippedTxns::start(TxnSlot& slot, NodeId executor, const Call& call) {
   WEFT_CHECK(slot.stage == TxnStage::kExecuting && slot.reads_pending == 0, "what is shipped has not read anything");
-  if (arguments.size() > kShipBytesMax || !take_credit(slot, executor)) {
+  if (call.arguments.size() > kShipBytesMax || !take_credit(slot, executor)) {
     WEFT_MARK("no credit to ship");
     acks_.wake(slot);
     return;
   }
-  if (!lock_own(slot, procedure)) {
+  if (!lock_own(slot, call.procedure)) {
     coordinator_.abort(slot);
     return;
   }
   read_own(slot);
-  if (slot.outcome.code != Code::kOk || !send(slot, executor, procedure, arguments)) {
+  if (slot.outcome.code != Code::kOk || !send(slot, executor, call)) {
     WEFT_MARK("too long to be shipped");
     acks_.wake(slot);  // what is locked here stays locked
   }
@@ -172,10 +172,12 @@ void ShippedTxns::read_own(TxnSlot& slot) {
   }
 }
 
-bool ShippedTxns::send(TxnSlot& slot, NodeId executor, ProcedureId procedure, std::string_view arguments) {
+bool ShippedTxns::send(TxnSlot& slot, NodeId executor, const Call& call) {
+  const std::string_view arguments = call.arguments;
   ShipHeader header{};
-  header.procedure = procedure.value;
-  header.argument_bytes = static_cast<uint32_t>(arguments.size());
+  header.procedure = call.procedure.value;
+  header.argument_bytes = static_cast<uint16_t>(arguments.size());
+  header.waits = call.waits ? 1 : 0;
   size_t bytes = CommitRequest::bytes(ctx_.nodes) + sizeof header + padded(arguments.size());
   bool writes = false;
   for (uint16_t i = 0; i < slot.count; ++i) {

@@ -51,7 +51,13 @@ class ShippedTxns {
   std::optional<NodeId> executor_for(const TxnSlot& slot, ProcedureId id, const StoredProcedure& procedure);
   // Ships it, and wakes the client when it has an outcome. If it turns out that it cannot be shipped, the client is
   // woken at once, and the transaction still executes (TxnStage::kExecuting).
-  void start(TxnSlot& slot, NodeId executor, ProcedureId procedure, std::string_view arguments);
+  // `waits`: it may wait for locks of its executor.
+  struct Call {
+    ProcedureId procedure;
+    std::string_view arguments;
+    bool waits;
+  };
+  void start(TxnSlot& slot, NodeId executor, const Call& call);
 
   void on_shipped(const Batch& batch, std::span<const Message> run);
 
@@ -65,7 +71,7 @@ class ShippedTxns {
   bool take_credit(TxnSlot& slot, NodeId executor);
   bool lock_own(TxnSlot& slot, ProcedureId procedure);
   void read_own(TxnSlot& slot);
-  bool send(TxnSlot& slot, NodeId executor, ProcedureId procedure, std::string_view arguments);
+  bool send(TxnSlot& slot, NodeId executor, const Call& call);
   void take(TxnSlot& slot, const Batch& batch, const Message& message);
   void log_own(const TxnSlot& slot, std::span<const KeyRef> keys);
 

@@ -180,6 +180,55 @@ TEST_F(ShippedTest, ALockedKeyIsNamedWithItsHolder) {
   EXPECT_EQ(value(y), "5+");
 }
 
+// H9: a call that holds nothing waits at its executor, and others behind it, in their order.
+TEST_F(ShippedTest, WhatHoldsNothingWaitsForALock) {
+  const uint64_t y = key_at({1, 2, 3});
+  std::vector<int> order;
+  cluster_.on(5, [&](Session& session) -> Task<void> {
+    Txn txn = co_await session.begin();
+    co_await txn.get(kProcedureTable, y, Intent::kUpdate);
+    std::vector<SteppedCluster::Handle> calls;
+    for (const uint8_t n : {uint8_t{4}, uint8_t{0}, uint8_t{6}}) {
+      calls.push_back(cluster_.spawn(NodeId(n), WorkerId(0), [&, n](Session& caller) -> Task<void> {
+        const std::string arguments = word("u", y);
+        Task<Outcome> task = caller.call(ProcedureId(0), arguments);
+        EXPECT_TRUE(committed(co_await task));
+        order.push_back(n);
+      }));
+      co_await session.sleep_ns(20'000);
+    }
+    EXPECT_TRUE(order.empty());
+    txn.put(kProcedureTable, y, "5");
+    EXPECT_TRUE(committed(co_await txn.commit()));
+    while (order.size() < 3) co_await session.sleep_ns(1000);
+  });
+  cluster_.stop();
+  EXPECT_EQ(order, (std::vector<int>{4, 0, 6}));
+  EXPECT_EQ(cluster_.counters().shipped, 3U);
+  EXPECT_EQ(value(y), "5+++");
+}
+
+TEST_F(ShippedTest, AWaitForALockEnds) {
+  const uint64_t y = key_at({1, 2, 3});
+  cluster_.on(5, [&](Session& session) -> Task<void> {
+    Txn txn = co_await session.begin();
+    co_await txn.get(kProcedureTable, y, Intent::kUpdate);
+    Outcome outcome;
+    const std::string arguments = word("u", y);
+    bool ended = false;
+    const auto handle = cluster_.spawn(NodeId(0), WorkerId(0), [&](Session& caller) -> Task<void> {
+      Task<Outcome> task = caller.call(ProcedureId(0), arguments);
+      outcome = co_await task;
+      ended = true;
+    });
+    while (!ended) co_await session.sleep_ns(1000);
+    EXPECT_TRUE(aborted(outcome, Code::kLocked));
+    EXPECT_EQ(outcome.holder_node, NodeId(5));
+  });
+  cluster_.stop();
+  EXPECT_TRUE(committed(call(word("u", y))));
+}
+
 // Reads are locked exclusively at the caller: where calls refuse each other for that, they are executed there.
 TEST_F(ShippedTest, WhatIsReadHereByManyIsNotShipped) {
   const uint64_t x = key_at({0, 1, 2});

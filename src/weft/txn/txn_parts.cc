@@ -161,6 +161,7 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
   recovery_.add_service(&piece_receiver_);
   recovery_.add_service(&execute_);
   if (ship_server_ != nullptr) {
+    services_.push_back(ship_server_.get());
     recovery_.add_service(ship_server_.get());
     participant_.set_ship_server(ship_server_.get());
   }

@@ -74,6 +74,7 @@ class TxnParts {
   TxnKeys& keys() { return keys_; }
   ExecuteAtOnce& execute() { return execute_; }
   ShippedTxns& shipped() { return shipped_; }
+  ShipServer* ship_server() { return ship_server_.get(); }  // nullptr if no row ships procedures
   StepOutput& step_output() { return step_output_; }
   Coordinator& coordinator() { return coordinator_; }
   ClientWaits& client_waits() { return client_waits_; }
