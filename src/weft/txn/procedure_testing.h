@@ -4,10 +4,11 @@
 //   i5  inserts "new" unread        e5  reads and erases it         x5  erases it unread
 //   m5  reads it in another round   w5  inserts "late", named when it runs
 //   b5  inserts and erases it, named when it runs
-//   n5  puts it, although it was not announced                      l5  puts 3,000 bytes
+//   z5  reads it and appends "z", which it names when it runs       l5  puts 3,000 bytes
+//   n5  puts it, although it was not announced
 //
 // `no` refuses, `twice` has another result each time, `long` replies too much, and `head5` reads the head of a value.
-// The reply is what it has read by r, u and m, each value or "-", in order.
+// The reply is what it has read by r, u, z and m, each value or "-", in order.
 #pragma once
 
 #include <charconv>
@@ -39,7 +40,7 @@ void for_words(std::string_view arguments, F f) {
 
 inline void words_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   for_words(arguments, [&](std::string_view word, uint64_t key) {
-    if (word == "r") keys.add(kProcedureTable, key);
+    if (word == "r" || word == "z") keys.add(kProcedureTable, key);
     if (word == "u" || word == "e" || word == "l") keys.add(kProcedureTable, key, Intent::kUpdate);
     if (word == "p" || word == "i" || word == "x") keys.will_write(kProcedureTable, key);
     if (word == "head") keys.add(kProcedureTable, key, Intent::kHead);
@@ -52,7 +53,7 @@ inline Code words_execute(std::string_view arguments, std::span<const Value> val
   std::string reply;
   Code code = Code::kOk;
   for_words(arguments, [&](std::string_view word, uint64_t) {
-    more += word == "r" || word == "u" || word == "e" || word == "l" || word == "head" ? 1U : 0U;
+    more += word == "r" || word == "z" || word == "u" || word == "e" || word == "l" || word == "head" ? 1U : 0U;
   });
   for_words(arguments, [&](std::string_view word, uint64_t key) {
     const auto take = [&]() -> const Value& {
@@ -64,6 +65,10 @@ inline Code words_execute(std::string_view arguments, std::span<const Value> val
     if (word == "long") reply.assign(kReplyMax + 1, 'x');
     if (word == "r") take();
     if (word == "head") reply += values[next++].bytes.substr(0, kHeadBytes);
+    if (word == "z") {
+      writes.will_write(kProcedureTable, key);
+      writes.put(kProcedureTable, key, std::string(take().bytes) + "z");
+    }
     if (word == "u") writes.put(kProcedureTable, key, std::string(take().bytes) + "+");
     if (word == "e") {
       ++next;

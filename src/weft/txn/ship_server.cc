@@ -1,6 +1,7 @@
 #include "weft/txn/ship_server.h"
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "weft/base/check.h"
@@ -133,6 +134,23 @@ bool ShipServer::refuse(Code code, uint16_t index, Owner holder) {
   return false;
 }
 
+// Because the transaction has failed, at the key that its outcome names. What is rejected for a limit is said by name
+// where it was called.
+bool ShipServer::refuse_failed() {
+  if (guest_->rejected != Code::kOk) return ask_instead();
+  const Outcome& outcome = guest_->outcome;
+  uint16_t index = 0;
+  for (; index < guest_->count; ++index) {
+    const Entry& e = guest_->entry(index);
+    const size_t start = std::min(e.key.bytes.size(), sizeof outcome.key_start);
+    if (e.table_id == outcome.table && e.key.bytes.size() == outcome.key_bytes &&
+        std::memcmp(e.key.bytes.data(), outcome.key_start, start) == 0) {
+      break;
+    }
+  }
+  return refuse(outcome.code, index);
+}
+
 // It is executed by its caller instead.
 bool ShipServer::ask_instead() { return refuse(Code::kAskInstead); }
 
@@ -148,7 +166,7 @@ bool ShipServer::execute(const Message& m, const CommitRequest& request) {
   const StoredProcedure& procedure = procedures_[header.procedure];
   ProcedureKeys keys(keys_, *guest_);
   keys.collect(procedure, arguments);
-  if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code);
+  if (guest_->outcome.code != Code::kOk) return refuse_failed();
   if (!take_values(m, at + padded(header.argument_bytes), header.values)) return false;
   if (!lock(request) || !read(request) || !run(procedure, arguments, keys)) return false;
   return plan(request);
@@ -168,7 +186,8 @@ bool ShipServer::take_values(const Message& m, const std::byte* at, uint16_t val
     if (e.placement->primary() != m.source || e.locked) return fault("a shipped value of a key that it does not hold");
     if (value.bytes > e.table->spec().value_bytes_max) return fault("a shipped value that is too long");
     if (e.may_write && value.version >= kVersionMax) return fault("a shipped value of the last version");
-    e.read = e.locks = e.locked = true;
+    e.read = e.locked = true;
+    e.locks = e.may_write;
     e.done = false;
     e.found = value.found != 0;
     e.version = e.base = Version(value.version);
@@ -176,7 +195,7 @@ bool ShipServer::take_values(const Message& m, const std::byte* at, uint16_t val
     e.done = true;
     at += padded(value.bytes);
   }
-  if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code);
+  if (guest_->outcome.code != Code::kOk) return refuse_failed();
   bool here = false;
   for (uint16_t i = 0; i < guest_->count; ++i) {
     const Entry& e = guest_->entry(i);
@@ -198,6 +217,7 @@ bool ShipServer::lock(const CommitRequest& request) {
     writes |= e.may_write;
     writes_here |= e.may_write && e.placement->primary() == ctx_.self;
   }
+  writes_ = writes;
   refs_.cut(0);
   KeyRef* to = refs_.begin_adding(guest_->count);
   for (uint16_t i = 0; i < guest_->count; ++i) {
@@ -227,8 +247,9 @@ bool ShipServer::lock_refs(const CommitRequest& request) {
   locked_ = true;
   for (size_t i = 0; i < refs_.size(); ++i) {
     Entry& e = guest_->entry(refs_.data()[i].index);
-    e.locks = e.locked = true;
-    if (!result.versions.empty()) e.base = Version(result.versions[i]);
+    e.locked = true;
+    e.locks = e.may_write;
+    e.base = result.versions.empty() ? refs_.data()[i].version : Version(result.versions[i]);
     if (e.base.value >= kVersionMax && e.may_write) return refuse(Code::kVersionLimit, refs_.data()[i].index);
   }
   return true;
@@ -248,7 +269,7 @@ bool ShipServer::read(const CommitRequest& request) {
     e.version = e.locked ? e.base : read.word.version();
     if (read.found) keys_.keep_value(*guest_, e, {ctx_.scratch.data(), read.value_bytes});
     e.done = true;
-    if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code, i);
+    if (guest_->outcome.code != Code::kOk) return refuse_failed();
   }
   return check_reads(request);
 }
@@ -284,16 +305,19 @@ bool ShipServer::run(const StoredProcedure& procedure, std::string_view argument
     keys_.write(*guest_, e, write, value);
     both_ways |= before != Write::kNone && before != e.write && !e.read;
   });
-  if (both_ways) return ask_instead();                      // whether a key existed decides what is written
-  if (guest_->rejected != Code::kOk) return ask_instead();  // it is wrong
-  if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code);
+  if (both_ways) return ask_instead();  // whether a key existed decides what is written
+  if (guest_->outcome.code != Code::kOk) return refuse_failed();
   return true;
 }
 
 bool ShipServer::plan(const CommitRequest& request) {
   guest_->locked_nodes = locked_ ? NodeSet::of(ctx_.self) : NodeSet{};
   const NodeSet nodes = planner_.plan(*guest_);
-  if (guest_->outcome.code != Code::kOk) return refuse(guest_->outcome.code);
+  if (guest_->outcome.code != Code::kOk) return refuse_failed();
+  if (guest_->writes != 0 && !writes_) {
+    WEFT_MARK("a shipped procedure writes and has not announced it");
+    return ask_instead();  // its coordinator expects no writes
+  }
   if (!lock_rest(request)) return false;
   guest_->participants = nodes | NodeSet::of(ctx_.self) | NodeSet::of(request.coordinator);
   guest_->stage = TxnStage::kCommitting;
@@ -324,7 +348,9 @@ bool ShipServer::lock_rest(const CommitRequest& request) {
   KeyRef* to = refs_.begin_adding(guest_->count);
   for (uint16_t i = 0; i < guest_->count; ++i) {
     const Entry& e = guest_->entry(i);
-    if (e.write == Write::kNone || e.at[index_of(Phase::kLock)].empty()) continue;
+    if (e.write == Write::kNone) continue;
+    if (e.locked && !e.locks) return ask_instead();  // it is locked to be read, and was named when the procedure ran
+    if (e.at[index_of(Phase::kLock)].empty()) continue;
     if (e.placement->primary() != ctx_.self) {
       return ask_instead();  // a key elsewhere is not locked for what is written: an erase needs its absence word too
     }
@@ -337,7 +363,7 @@ bool ShipServer::lock_rest(const CommitRequest& request) {
     ref.write = e.write;
     ref.version = Version(part.version);
     ref.room = part.value_bytes;
-    ref.flags = e.locked ? kHeld : 0;
+    ref.flags = part.flags;
   }
   refs_.end_adding(to);
   const bool fresh = std::any_of(refs_.begin(), refs_.end(), [](const KeyRef& ref) { return !ref.has(kHeld); });

@@ -59,10 +59,11 @@ class ShipServer final : public Service {
   Turn turn_for(const ShipQueue::LockedKey& key) { return {this, key}; }
 
  private:
-  // Why it is refused.
+  static constexpr uint16_t kNoKey = UINT16_MAX;
+  // Why it is refused, and at which key, if at one.
   struct Refusal {
     Code code = Code::kOk;
-    uint16_t index = 0;
+    uint16_t index = kNoKey;
     Owner holder;
   };
   struct Held {
@@ -87,7 +88,8 @@ class ShipServer final : public Service {
   bool plan(const CommitRequest& request);
   bool lock_rest(const CommitRequest& request);
   bool take_credit(const CommitRequest& request, NodeSet nodes);
-  bool refuse(Code code, uint16_t index = 0, Owner holder = Owner());
+  bool refuse(Code code, uint16_t index = kNoKey, Owner holder = Owner());
+  bool refuse_failed();
   bool ask_instead();
   void release(const CommitRequest& request);
   bool lock_refs(const CommitRequest& request);
@@ -111,6 +113,7 @@ class ShipServer final : public Service {
   KeyBuffer refs_;
   Refusal refusal_;
   bool locked_ = false;     // it holds locks here
+  bool writes_ = false;     // it has announced a write before it ran
   std::vector<Held> held_;  // by coordinator and slot
   ShipQueue queue_;
   ShipQueue::LockedKey locked_key_;  // that the last one waits for

@@ -75,10 +75,10 @@ void ShippedTxns::start(TxnSlot& slot, NodeId executor, const Call& call) {
     return;
   }
   read_own(slot);
-  if (slot.outcome.code != Code::kOk || !send(slot, executor, call)) {
-    WEFT_MARK("too long to be shipped");
-    acks_.wake(slot);  // what is locked here stays locked
-  }
+  if (slot.outcome.code == Code::kOk && send(slot, executor, call)) return;
+  WEFT_MARK("too long to be shipped");
+  if (slot.outcome.code == Code::kOk) fail(slot, Code::kAskInstead, nullptr, Owner());
+  coordinator_.abort(slot);  // what was locked to be read must not be written by that lock
 }
 
 // For the shipped procedure and its answer, and for the acknowledgements of all that may be asked to log.

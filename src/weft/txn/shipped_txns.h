@@ -50,12 +50,12 @@ class ShippedTxns {
   static constexpr uint32_t kExecutedHere = 1024;  // calls, if there are more
   std::optional<NodeId> executor_for(const TxnSlot& slot, ProcedureId id, const StoredProcedure& procedure);
   // Ships it, and wakes the client when it has an outcome. If it turns out that it cannot be shipped, the client is
-  // woken at once, and the transaction still executes (TxnStage::kExecuting).
-  // `waits`: it may wait for locks of its executor.
+  // woken at once: either nothing has happened, and the transaction still executes (TxnStage::kExecuting), or it has
+  // locked keys of this node and is aborted with kAskInstead, as if the executor had refused it.
   struct Call {
     ProcedureId procedure;
     std::string_view arguments;
-    bool waits;
+    bool waits;  // it may wait for locks of its executor
   };
   void start(TxnSlot& slot, NodeId executor, const Call& call);
 

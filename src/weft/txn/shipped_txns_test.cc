@@ -17,15 +17,19 @@ constexpr uint64_t kKeys = 400;
 // Seven nodes with three replicas of each key. Node 0 calls.
 class ShippedTest : public testing::Test {
  protected:
-  ShippedTest() { cluster_.load(kKeys, "v").start(); }
+  explicit ShippedTest(int nodes = 7, int replicas = 3) : cluster_{options(nodes, replicas), tables(), procedures()} {
+    cluster_.load(kKeys, "v").start();
+  }
 
-  static Options options() {
+  static Options options(int nodes, int replicas) {
     Options o;
     o.protocol = "hop";
-    o.nodes = 7;
-    o.replicas = 3;
+    o.nodes = nodes;
+    o.replicas = replicas;
     return o;
   }
+  static std::vector<TableSpec> tables() { return {{.name = "t", .value_bytes_max = 4096}}; }
+  static std::vector<StoredProcedure> procedures() { return {words_procedure(), here()}; }
   // A key with these replicas, the first of them its primary.
   uint64_t key_at(std::initializer_list<int> nodes, uint64_t not_this = UINT64_MAX) {
     for (const auto& [key, place] : cluster_.places()) {
@@ -57,7 +61,7 @@ class ShippedTest : public testing::Test {
     words.runs_at = StoredProcedure::RunsAt::kCaller;
     return words;
   }
-  SteppedCluster cluster_{options(), {{.name = "t", .value_bytes_max = 4096}}, {words_procedure(), here()}};
+  SteppedCluster cluster_;
   std::string reply_;
   uint64_t shipped_ = 0;
   std::array<uint64_t, kPhases> counted_{};
@@ -152,6 +156,40 @@ TEST_F(ShippedTest, WhatTheExecutorCannotDoIsDoneByTheCaller) {
   // What is read here is too long to go along, so it is not even sent.
   EXPECT_TRUE(committed(call(word("e", here) + " " + word("u", there))));
   EXPECT_EQ(value(there), "v+++");
+}
+
+// Where caller and executor are all replicas of a key, both take part in the call anyway: what is written there must
+// still have been announced before it was shipped, or be asked for.
+class ShippedToTheOnlyBackup : public ShippedTest {
+ protected:
+  ShippedToTheOnlyBackup() : ShippedTest(3, 2) {}
+};
+
+TEST_F(ShippedToTheOnlyBackup, WhatWasNotAnnouncedBeforeItIsNamed) {
+  const uint64_t y = key_at({2, 0}), z = key_at({2, 0}, y);
+  EXPECT_TRUE(committed(call(word("r", y) + " " + word("z", z))));
+  EXPECT_EQ(shipped_, 1U);
+  EXPECT_EQ(reply_, "vv");
+  EXPECT_EQ(value(z), "vz");
+  EXPECT_TRUE(committed(call(word("z", y))));
+  EXPECT_EQ(value(y), "vz");
+  // With another write it may be.
+  EXPECT_TRUE(committed(call(word("u", y) + " " + word("z", z))));
+  EXPECT_EQ(value(y) + value(z), "vz+vzz");
+}
+
+// A key that is locked because it is read may not be written by that lock: neither the caller's, nor the executor's
+// where it writes only at the caller.
+TEST_F(ShippedTest, WhatWasLockedToBeReadIsNotWritten) {
+  const uint64_t x = key_at({0, 1, 2}), y = key_at({1, 2, 3});
+  EXPECT_TRUE(committed(call(word("z", x) + " " + word("u", y))));
+  EXPECT_EQ(value(x) + value(y), "vzv+");
+  EXPECT_TRUE(committed(call(word("u", x) + " " + word("z", y))));
+  EXPECT_EQ(value(x) + value(y), "vz+v+z");
+  // It turns out to be too long when the caller's key is locked.
+  EXPECT_TRUE(committed(call(word("z", x) + " " + word("u", y) + std::string(4080, ' '))));
+  EXPECT_EQ(shipped_, 0U);
+  EXPECT_EQ(value(x) + value(y), "vz+zv+z+");
 }
 
 TEST_F(ShippedTest, ALockedKeyIsNamedWithItsHolder) {
