@@ -331,8 +331,11 @@ class Session {
   Task<Outcome> run(RetryPolicy policy, Body&& body, uint64_t until_ns = 0) = delete;
 
   // Runs a stored procedure once, by the cluster's first row: a conflict aborts it (code_retryable). `reply`, if not
-  // nullptr, gets its reply if it commits. It and `arguments` must outlive the task.
-  Task<Outcome> call(ProcedureId procedure, std::string_view arguments, std::string* reply = nullptr);
+  // nullptr, gets its reply if it commits, and `id` the transaction's id as soon as it has one: whoever knows it can
+  // ask for the outcome if this node is lost. (A procedure that cannot be executed elsewhere gets another id here.)
+  // These and `arguments` must outlive the task.
+  Task<Outcome> call(ProcedureId procedure, std::string_view arguments, std::string* reply = nullptr,
+                      TxnId* id = nullptr);
   // The same, but only at the primary of its keys, if that is one other node and the row ships procedures
   // (docs/protocols.md). Otherwise nothing has happened, and the outcome is rejected with kAskInstead. `waits`: while
   // another transaction holds a lock there, it waits a little before it is aborted.

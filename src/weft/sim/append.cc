@@ -9,6 +9,7 @@
 #include "weft/sim/list_value.h"
 #include "weft/sim/outcome_oracle.h"
 #include "weft/sim/workload.h"
+#include "weft/txn/txn_worker.h"
 
 namespace weft::sim {
 
@@ -64,6 +65,17 @@ Code append_step(std::string_view arguments, std::span<const Value> values, Stor
   return Code::kOk;
 }
 
+// The incarnation of the node that executes or has executed this transaction; 0: it was not shipped.
+uint32_t shipped_to(const TxnWorker& worker, const TxnId& id) {
+  for (size_t i = 0; i < worker.slots().size(); ++i) {
+    const TxnSlot& slot = worker.slots().at(i);
+    if (slot.sequence != id.sequence || slot.incarnation != id.incarnation || slot.shipped_to.empty()) continue;
+    const Member* const member = worker.view().find(slot.shipped_to.first());
+    return member != nullptr ? member->incarnation : 0;
+  }
+  return 0;
+}
+
 class AppendWorkload final : public Workload {
  public:
   explicit AppendWorkload(WorkloadContext* context)
@@ -100,6 +112,8 @@ class AppendWorkload final : public Workload {
     bool failed = false;  // a read failed, or a value was broken
     bool recorded = false;
     std::optional<size_t> status;  // its entry in outcomes_
+    TxnId id;                      // of a declared one; its status begins when it has an outcome, or none
+    TxnWorker* worker = nullptr;   // and its worker
     bool committing = false;
   };
   // An attempt whose process ends before its outcome is known. It is recorded when somebody learns the outcome, else as
@@ -110,6 +124,7 @@ class AppendWorkload final : public Workload {
     ~Unfinished() {
       if (attempt->recorded || !workload->context_->crashing) return;
       ++workload->context_->unknown;
+      workload->begin_status(*attempt);
       workload->lost(std::move(*attempt));
     }
   };
@@ -123,6 +138,7 @@ class AppendWorkload final : public Workload {
   void take_reply(Attempt& attempt, std::string_view reply);
   void write(Attempt& attempt, const Plan& plan, Txn& txn, List& list, bool found);
   void finished(Attempt& attempt, SimOutcome outcome);
+  void begin_status(Attempt& attempt);
   void acknowledged(Attempt& attempt, const Outcome& outcome, Session session);
   void lost(Attempt attempt);
   Task<void> interactive(Client* client, Session session);
@@ -407,6 +423,12 @@ void AppendWorkload::take_reply(Attempt& attempt, std::string_view reply) {
   }
 }
 
+// Others ask for the outcome of a declared transaction from now on.
+void AppendWorkload::begin_status(Attempt& attempt) {
+  if (attempt.status || attempt.id.incarnation == 0) return;
+  attempt.status = outcomes_.begun(attempt.id, shipped_to(*attempt.worker, attempt.id));
+}
+
 Task<void> AppendWorkload::declared(Client* client, Session session) {
   Random& random = client->random;
   Attempt attempt;
@@ -429,17 +451,19 @@ Task<void> AppendWorkload::declared(Client* client, Session session) {
   if (attempt.plans.empty()) co_return;
   const Unfinished unfinished{this, &attempt};
   attempt.record.invoke = context_->stamp();
+  attempt.worker = session.txn_worker();
+  attempt.committing = true;
   context_->doing(client, "in a declared transaction");
   std::string reply;
-  Task<Outcome> task = session.call(ProcedureId(0), arguments, &reply);
+  Task<Outcome> task = session.call(ProcedureId(0), arguments, &reply, reads ? &attempt.id : nullptr);
   const Outcome outcome = co_await task;
   if (!reads) {
     finished(attempt, context_->count(outcome));
     co_return;
   }
   if (outcome.committed()) take_reply(attempt, reply);
-  if (outcome.id.incarnation != 0) attempt.status = outcomes_.begun(outcome.id);
-  attempt.committing = true;
+  attempt.id = outcome.id;
+  begin_status(attempt);
   acknowledged(attempt, outcome, session);
 }
 

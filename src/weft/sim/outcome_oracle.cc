@@ -25,9 +25,10 @@ std::string text_of(const TxnId& id) {
 
 }  // namespace
 
-size_t OutcomeOracle::begun(TxnId id) {
+size_t OutcomeOracle::begun(TxnId id, uint32_t executor) {
   Entry& entry = entries_.emplace_back();
   entry.id = id;
+  entry.executor = executor;
   return entries_.size() - 1;
 }
 
@@ -85,6 +86,7 @@ Task<void> OutcomeOracle::ask_for(Client* client, Session session, size_t at) {
   }
   const std::string who = "n" + std::to_string(session.node().value);
   if (status != TxnStatus::kUnknownTxn) {
+    mark_shipped(entries_[at], session.txn_worker()->view(), status);
     learn(at, status, who);
     co_return;
   }
@@ -100,6 +102,23 @@ Task<void> OutcomeOracle::ask_for(Client* client, Session session, size_t at) {
     context_->violation("outcome: " + who + " has forgotten transaction " + text_of(entry.id) +
                         ", which was told as committed");
   }
+}
+
+// What a campaign has to have asked for: the outcomes of shipped transactions of which somebody is gone.
+void OutcomeOracle::mark_shipped(const Entry& entry, const View& view, TxnStatus status) {
+  if (entry.executor == 0) return;
+  const auto gone = [&](uint32_t incarnation) {
+    return std::none_of(view.members.begin(), view.members.end(),
+                        [&](const Member& member) { return member.incarnation == incarnation; });
+  };
+  const bool coordinator = gone(entry.id.incarnation), executor = gone(entry.executor);
+  const bool commits = status == TxnStatus::kCommitted;
+  if (coordinator && !executor && commits) WEFT_MARK("a shipped commit is asked for without its coordinator");
+  if (coordinator && !executor && !commits) WEFT_MARK("a shipped abort is asked for without its coordinator");
+  if (!coordinator && executor && commits) WEFT_MARK("a shipped commit is asked for without its executor");
+  if (!coordinator && executor && !commits) WEFT_MARK("a shipped abort is asked for without its executor");
+  if (coordinator && executor && commits) WEFT_MARK("a shipped commit is asked for without coordinator and executor");
+  if (coordinator && executor && !commits) WEFT_MARK("a shipped abort is asked for without coordinator and executor");
 }
 
 void OutcomeOracle::learn(size_t at, TxnStatus status, const std::string& who) {

@@ -19,7 +19,8 @@ class OutcomeOracle {
 
   explicit OutcomeOracle(WorkloadContext* context) : context_(context) {}
 
-  size_t begun(TxnId id);
+  // `executor`: the incarnation that it was shipped to; 0: it was not.
+  size_t begun(TxnId id, uint32_t executor = 0);
   // The client has an outcome: committed, aborted or rejected.
   void acknowledged(size_t at, const Outcome& outcome, bool wrote, Session session);
   // The client does not know the outcome. `record` is called once: when another client has learned it, or at the end.
@@ -33,6 +34,7 @@ class OutcomeOracle {
  private:
   struct Entry {
     TxnId id;
+    uint32_t executor = 0;
     std::optional<TxnStatus> status;
     // Of an acknowledged commit that wrote: the incarnations that were members then, and the least number of replicas.
     std::vector<uint32_t> members;
@@ -41,6 +43,7 @@ class OutcomeOracle {
   };
 
   Task<void> ask_for(Client* client, Session session, size_t at);
+  static void mark_shipped(const Entry& entry, const View& view, TxnStatus status);
   void learn(size_t at, TxnStatus status, const std::string& who);
   void record_outcome(Entry& entry, SimOutcome outcome);
 

@@ -282,7 +282,7 @@ Task<Outcome> Session::ship(Txn& txn, ProcedureId procedure, std::string_view ar
   co_return outcome;
 }
 
-Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments, std::string* reply) {
+Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments, std::string* reply, TxnId* id) {
   const StoredProcedure* const found = find_procedure(txn_worker_, procedure);
   if (found == nullptr) co_return rejected(Code::kNoSuchProcedure);
   const StoredProcedure& stored = *found;
@@ -291,6 +291,7 @@ Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments, s
     Txn txn = co_await begin(until_ns);
     TxnSlot& slot = *txn.slot_;
     if (slot.stage != TxnStage::kExecuting) co_return co_await txn.commit();  // it says why
+    if (id != nullptr) *id = txn.id();
     ProcedureKeys keys(txn_worker_->keys(), slot);
     keys.collect(stored, arguments);
     if (const auto executor = may_ship ? txn_worker_->shipped().executor_for(slot, procedure, stored) : std::nullopt) {
