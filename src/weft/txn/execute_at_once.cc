@@ -15,6 +15,7 @@ namespace {
 
 // Headers of the request, of its answer and of the unlock, each in a packet of its own.
 constexpr uint32_t kExecuteOverhead = 512;
+constexpr uint32_t kUnlockBytes = 256;  // the unlock and its answer, of these
 
 // Entry::asked is cleared by the answer.
 bool is_asked_of(const Entry& e, NodeId primary) { return e.asked && e.placement->primary() == primary; }
@@ -235,6 +236,13 @@ void ExecuteAtOnce::on_executed(const Batch&, std::span<const Message> run) {
   }
 }
 
+// Has been answered: all but `kept`. Its commit may wait for more credit, which then is not held by others that wait.
+void ExecuteAtOnce::give_back(TxnSlot& slot, NodeId node, uint32_t kept) {
+  const uint32_t back = slot.need[node.value] - kept;
+  slot.credit[node.value] -= back;
+  credit_.give(node, back);
+}
+
 void ExecuteAtOnce::take(TxnSlot& slot, const Message& m) {
   const auto reply = load<ExecutedReply>(m.body.data());
   const auto code = static_cast<Code>(reply.code);
@@ -253,6 +261,7 @@ void ExecuteAtOnce::take(TxnSlot& slot, const Message& m) {
     slot.locked_nodes.add(m.source);
     slot.record_nodes.add(m.source);
   }
+  give_back(slot, m.source, code == Code::kOk && locks ? kUnlockBytes : 0);
   const std::byte* at = m.body.data() + sizeof reply;
   for (uint16_t i = 0; left != 0; ++i) {
     Entry& e = slot.entry(i);
@@ -273,7 +282,7 @@ void ExecuteAtOnce::take(TxnSlot& slot, const Message& m) {
         weft::fail(slot, Code::kLocked, &e, Owner());
       } else if (e.head) {
         e.partial = e.found;  // it may be asked for later
-      } else if (e.found && key.bytes == key.length) {
+      } else if (e.found && key.bytes == key.length && key.length <= e.table->spec().value_bytes_max) {
         keys_.keep_value(slot, e, {at, key.bytes});
       } else if (e.found) {
         e.value_length = key.length;

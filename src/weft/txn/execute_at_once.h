@@ -42,6 +42,7 @@ class ExecuteAtOnce final : public Service {
   bool send(TxnSlot& slot, NodeSet primaries);
   void send_to(TxnSlot& slot, NodeId primary);
   void fail(TxnSlot& slot, NodeSet primaries, Code code);
+  void give_back(TxnSlot& slot, NodeId node, uint32_t kept);
   void take(TxnSlot& slot, const Message& message);
 
   WorkerContext& ctx_;
