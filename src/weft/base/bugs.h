@@ -50,6 +50,7 @@ enum class PlantedBug : uint64_t {
   kReadsNotLocked = 1UL << 40,      // what the coordinator of a shipped transaction only reads is not locked
   kExecutorForgets = 1UL << 41,     // an executor's record does not count what is written elsewhere
   kLogFinishesNothing = 1UL << 42,  // a log from an executor does not finish the slot's last record
+  kCreditAtOnce = 1UL << 43,        // an executor has its credit back when its logs are sent
 };
 
 struct PlantedBugs {

@@ -37,7 +37,7 @@ NodeSet ClientWaits::silent_nodes(const TxnSlot& slot) const {
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     const bool posted = slot.verbs_pending != 0 && (e.by_verb >> static_cast<int>(slot.phase) & 1U) != 0;
-    if (!e.done || posted) nodes.add(e.placement->primary());
+    if ((!e.done && !slot.in_phases()) || posted) nodes.add(e.placement->primary());
   }
   if (slot.verbs_pending != 0 && slot.phase == Phase::kReplicate) nodes |= slot.ring_nodes;
   return nodes - NodeSet::of(ctx_.self);

@@ -146,6 +146,7 @@ bool CommitParser::parse_replicate_for(const Message& m, Batch* batch) {
 
 bool CommitParser::parse_shipped(const Message& m, Batch* batch) {
   if (m.tag >= static_cast<uint32_t>(records_.slots()) || m.body.size() < sizeof(ShippedReply)) return false;
+  if (m.body.size() > kShipBytesMax) return false;
   const auto reply = load<ShippedReply>(m.body.data());
   if (reply.code > static_cast<uint8_t>(Code::kOs) || reply.reply_bytes > m.body.size()) return false;
   const bool refused = static_cast<Code>(reply.code) != Code::kOk;

@@ -257,6 +257,10 @@ void Participant::on_replicate_for(const Batch& batch, std::span<const Message> 
       acknowledge(request, Phase::kReplicate);  // it is taken for one that was logged before
       continue;
     }
+    if (has_had(request)) {
+      ctx_.faults.report(m.source, "a log of what is here, or was finished");
+      continue;
+    }
     if (log(open_record(request, m.source), records_.make_part(batch.keys_of(m)))) {
       acknowledge(request, Phase::kReplicate);
     }

@@ -65,10 +65,12 @@ class Participant {
   void end_unlock(const CommitRequest& request, PreparedTxn& record, bool answers);
   void answer(const CommitRequest& request, Phase phase, const PhaseResult& result);
 
-  // Whether the transaction has locked or logged here.
-  bool has_record(const CommitRequest& request) const {
+  // Whether the transaction, or a later one of its slot, has locked or logged here.
+  bool has_had(const CommitRequest& request) const {
     const PreparedTxn& record = records_.at(request.coordinator, request.slot);
-    return record.state != 0 && record.sequence == request.sequence;
+    const uint32_t incarnation = ctx_.views.incarnation_of(request.coordinator);
+    if (record.state != 0) return record.incarnation == incarnation && record.sequence >= request.sequence;
+    return record.was_finished(incarnation, request.sequence);
   }
   PreparedTable::NewPart gather(std::span<const KeyRef> keys) { return records_.gather_part(keys); }
 

@@ -140,6 +140,11 @@ TEST_P(ProcedureTest, LongValuesAndHeads) {
     EXPECT_EQ(value(key), std::string(3000, 'l'));
     ASSERT_TRUE(committed(call(static_cast<int>(key % 5), "head" + name)));
     EXPECT_EQ(reply_, std::string(kHeadBytes, 'l'));
+    const std::string beside = std::to_string(key + 40);
+    ASSERT_TRUE(committed(call(static_cast<int>(key % 5), "len" + name + " p" + beside + " len" + beside)));
+    EXPECT_EQ(reply_, "3000:" + std::string(kHeadBytes, 'l') + (key < 20 ? "1:v" : ""));
+    ASSERT_TRUE(committed(call(static_cast<int>(key % 5), "hint" + beside)));
+    EXPECT_EQ(reply_, "put");
     ASSERT_TRUE(rejected(call(static_cast<int>(key % 5), "r" + name), Code::kReplyTooLong));
   }
 }

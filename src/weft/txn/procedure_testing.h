@@ -7,12 +7,15 @@
 //   z5  reads it and appends "z", which it names when it runs       l5  puts 3,000 bytes
 //   n5  puts it, although it was not announced
 //
-// `no` refuses, `twice` has another result each time, `long` replies too much, and `head5` reads the head of a value.
-// The reply is what it has read by r, u, z and m, each value or "-", in order.
+// `no` refuses, `twice` has another result each time, `long` replies too much, `head5` reads the head of a value,
+// `len5` too, and replies the value's length and its head, and `hint5` reads a hint. The reply is what it has read by
+// r, u, z and m, each value or "-", in order.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,7 +46,8 @@ inline void words_keys(std::string_view arguments, StoredProcedure::Keys& keys) 
     if (word == "r" || word == "z") keys.add(kProcedureTable, key);
     if (word == "u" || word == "e" || word == "l") keys.add(kProcedureTable, key, Intent::kUpdate);
     if (word == "p" || word == "i" || word == "x") keys.will_write(kProcedureTable, key);
-    if (word == "head") keys.add(kProcedureTable, key, Intent::kHead);
+    if (word == "head" || word == "len") keys.add(kProcedureTable, key, Intent::kHead);
+    if (word == "hint") keys.add(kProcedureTable, key, Intent::kHint);
   });
 }
 
@@ -53,7 +57,8 @@ inline Code words_execute(std::string_view arguments, std::span<const Value> val
   std::string reply;
   Code code = Code::kOk;
   for_words(arguments, [&](std::string_view word, uint64_t) {
-    more += word == "r" || word == "z" || word == "u" || word == "e" || word == "l" || word == "head" ? 1U : 0U;
+    constexpr std::string_view kReads[] = {"r", "z", "u", "e", "l", "head", "len", "hint"};
+    more += std::find(std::begin(kReads), std::end(kReads), word) != std::end(kReads) ? 1U : 0U;
   });
   for_words(arguments, [&](std::string_view word, uint64_t key) {
     const auto take = [&]() -> const Value& {
@@ -63,7 +68,11 @@ inline Code words_execute(std::string_view arguments, std::span<const Value> val
     if (word == "no") code = Code::kApplication;
     if (word == "twice") writes.put(kProcedureTable, key, std::to_string(++runs));
     if (word == "long") reply.assign(kReplyMax + 1, 'x');
-    if (word == "r") take();
+    if (word == "r" || word == "hint") take();
+    if (word == "len") {
+      reply += std::to_string(values[next].length) + ":";
+      reply += values[next++].bytes.substr(0, kHeadBytes);
+    }
     if (word == "head") reply += values[next++].bytes.substr(0, kHeadBytes);
     if (word == "z") {
       writes.will_write(kProcedureTable, key);

@@ -10,12 +10,6 @@
 
 namespace weft {
 
-namespace {
-
-constexpr uint32_t kLogOverhead = 256;  // headers of a packet of its own
-
-}  // namespace
-
 ShipServer::ShipServer(WorkerContext& ctx, Pool* pool, const Planner& planner, uint8_t row, TxnKeys& keys,
                        CreditGate& credit, Participant& participant, OwnTransport& own,
                        const MessageTransport& messages, std::span<const StoredProcedure> procedures, int slots,
@@ -155,8 +149,12 @@ bool ShipServer::refuse_failed() {
 bool ShipServer::ask_instead() { return refuse(Code::kAskInstead); }
 
 bool ShipServer::execute(const Message& m, const CommitRequest& request) {
-  if (participant_.has_record(request)) {
+  if (participant_.has_had(request)) {
     ctx_.faults.report(m.source, "a procedure that was shipped before");
+    return false;
+  }
+  if (!held(request.coordinator, request.slot).nodes.empty()) {
+    ctx_.faults.report(m.source, "a procedure before the last one of its slot was unlocked");
     return false;
   }
   const std::byte* at = m.body.data() + CommitRequest::bytes(ctx_.nodes);
@@ -170,6 +168,15 @@ bool ShipServer::execute(const Message& m, const CommitRequest& request) {
   if (!take_values(m, at + padded(header.argument_bytes), header.values)) return false;
   if (!lock(request) || !read(request) || !run(procedure, arguments, keys)) return false;
   return plan(request);
+}
+
+// Of a key whose head is enough a procedure gets no more than that, wherever it is executed.
+void ShipServer::keep(Entry& e, ByteView value, uint32_t length) {
+  if (e.intent == Intent::kHead && value.size() > kHeadBytes) value = value.first(kHeadBytes);
+  keys_.keep_value(*guest_, e, value);
+  if (e.value == nullptr) return;
+  e.value_length = length;
+  e.partial = value.size() < length;
 }
 
 // The coordinator has sent all keys that it holds, and those only.
@@ -191,7 +198,7 @@ bool ShipServer::take_values(const Message& m, const std::byte* at, uint16_t val
     e.done = false;
     e.found = value.found != 0;
     e.version = e.base = Version(value.version);
-    if (e.found) keys_.keep_value(*guest_, e, {at, value.bytes});
+    if (e.found) keep(e, {at, value.bytes}, value.bytes);
     e.done = true;
     at += padded(value.bytes);
   }
@@ -260,14 +267,23 @@ bool ShipServer::read(const CommitRequest& request) {
   for (uint16_t i = 0; i < guest_->count; ++i) {
     Entry& e = guest_->entry(i);
     if (e.placement->primary() != ctx_.self) continue;
-    const ReadResult read = e.table->read(e.key, ctx_.scratch.data(), e.table->spec().value_bytes_max);
+    const bool whole = e.announced && e.intent != Intent::kHead;
+    const uint32_t most = whole ? kValueMax : e.announced ? uint32_t{kHeadBytes} : 0;
+    const uint32_t room = std::min(most, e.table->spec().value_bytes_max);
+    const ReadResult read = e.table->read(e.key, ctx_.scratch.data(), room);
     ctx_.touch_record();
     if (read.torn) return refuse(Code::kLocked, i, read.word.owner());
+    if (read.found && whole && read.value_bytes > room) {
+      WEFT_MARK("a value too long to be read while a message is handled");
+      return ask_instead();
+    }
+    e.head = !e.announced;  // it is only written
     e.announced = e.done = false;
     e.read = true;
     e.found = read.found;
     e.version = e.locked ? e.base : read.word.version();
-    if (read.found) keys_.keep_value(*guest_, e, {ctx_.scratch.data(), read.value_bytes});
+    e.partial = e.head && e.found;
+    if (e.found && !e.head) keep(e, {ctx_.scratch.data(), std::min(read.value_bytes, room)}, read.value_bytes);
     e.done = true;
     if (guest_->outcome.code != Code::kOk) return refuse_failed();
   }
@@ -291,7 +307,7 @@ bool ShipServer::run(const StoredProcedure& procedure, std::string_view argument
   ProcedureKeys::Room room;
   const Code code = output_.run(procedure, arguments, keys.values(&room));
   if (output_.wants_more()) {
-    WEFT_MARK("a shipped procedure reads more");
+    WEFT_MARK_OUTSIDE("a shipped procedure reads more");
     return ask_instead();  // it reads more keys
   }
   // What it is rejected for is said by name where it was called.
@@ -308,158 +324,6 @@ bool ShipServer::run(const StoredProcedure& procedure, std::string_view argument
   if (both_ways) return ask_instead();  // whether a key existed decides what is written
   if (guest_->outcome.code != Code::kOk) return refuse_failed();
   return true;
-}
-
-bool ShipServer::plan(const CommitRequest& request) {
-  guest_->locked_nodes = locked_ ? NodeSet::of(ctx_.self) : NodeSet{};
-  const NodeSet nodes = planner_.plan(*guest_);
-  if (guest_->outcome.code != Code::kOk) return refuse_failed();
-  if (guest_->writes != 0 && !writes_) {
-    WEFT_MARK("a shipped procedure writes and has not announced it");
-    return ask_instead();  // its coordinator expects no writes
-  }
-  if (!lock_rest(request)) return false;
-  guest_->participants = nodes | NodeSet::of(ctx_.self) | NodeSet::of(request.coordinator);
-  guest_->stage = TxnStage::kCommitting;
-  CommitRequest commit = MessageTransport::request_of(request.coordinator, *guest_);
-  if (guest_->writes == 0) {
-    answer(request, {}, locked_);
-    return true;
-  }
-  const NodeSet logs = guest_->steps[index_of(Phase::kReplicate)].send_to;
-  const NodeSet others = logs - NodeSet::of(ctx_.self) - NodeSet::of(request.coordinator);
-  if (!take_credit(request, others)) return false;
-  if (ctx_.bugs.has(PlantedBug::kExecutorForgets)) {
-    commit.writes = 0;
-    for (uint16_t i = 0; i < guest_->count; ++i) {
-      const Entry& e = guest_->entry(i);
-      if (e.write != Write::kNone && e.placement->primary() == ctx_.self) ++commit.writes;
-    }
-  }
-  own_.replicate_for(commit, *guest_);
-  send_logs(request, others);
-  answer(request, others, true);
-  return true;
-}
-
-// Keys that the procedure named when it ran, and those whose lock is not enough for what it writes.
-bool ShipServer::lock_rest(const CommitRequest& request) {
-  refs_.cut(0);
-  KeyRef* to = refs_.begin_adding(guest_->count);
-  for (uint16_t i = 0; i < guest_->count; ++i) {
-    const Entry& e = guest_->entry(i);
-    if (e.write == Write::kNone) continue;
-    if (e.locked && !e.locks) return ask_instead();  // it is locked to be read, and was named when the procedure ran
-    if (e.at[index_of(Phase::kLock)].empty()) continue;
-    if (e.placement->primary() != ctx_.self) {
-      return ask_instead();  // a key elsewhere is not locked for what is written: an erase needs its absence word too
-    }
-    const KeyPart part = MessageTransport::key_part(*guest_, e, i, Phase::kLock);
-    KeyRef& ref = *new (to++) KeyRef();
-    ref.key = e.key;
-    ref.table = e.table;
-    ref.table_id = e.table_id;
-    ref.index = i;
-    ref.write = e.write;
-    ref.version = Version(part.version);
-    ref.room = part.value_bytes;
-    ref.flags = part.flags;
-  }
-  refs_.end_adding(to);
-  const bool fresh = std::any_of(refs_.begin(), refs_.end(), [](const KeyRef& ref) { return !ref.has(kHeld); });
-  return lock_refs(request) && (!fresh || check_reads(request));
-}
-
-bool ShipServer::take_credit(const CommitRequest& request, NodeSet nodes) {
-  if (!(nodes - request.participants).empty()) return ask_instead();     // the coordinator has no credit with a replica
-  if (!(nodes & ctx_.views.lost_peers()).empty()) return ask_instead();  // a replica is lost
-  size_t most = messages_.phase_bytes(*guest_, Phase::kReplicate, request.coordinator) + sizeof(ShippedReply) +
-                padded(output_.reply().size());
-  for (const NodeId n : nodes) most = std::max(most, messages_.phase_bytes(*guest_, Phase::kReplicate, n) + 8);
-  if (most > kShipBytesMax) return ask_instead();  // it writes too much
-  Held& held_credit = held(request.coordinator, request.slot);
-  WEFT_CHECK(held_credit.nodes.empty() || ctx_.bugs.mask != 0, "a slot executes one procedure at a time");
-  const auto bytes = static_cast<uint32_t>(most + kLogOverhead);
-  NodeSet taken;
-  for (const NodeId n : nodes) {
-    if (!credit_.take(n, bytes)) {
-      WEFT_MARK("no credit to log a shipped transaction");
-      for (const NodeId back : taken) credit_.put_back(back, bytes);
-      return ask_instead();  // no credit
-    }
-    taken.add(n);
-  }
-  held_credit = {nodes, bytes};
-  return true;
-}
-
-void ShipServer::on_unlocked(NodeId coordinator, uint8_t slot) {
-  Held& held_credit = held(coordinator, slot);
-  for (const NodeId n : held_credit.nodes) credit_.give(n, held_credit.bytes);
-  held_credit = {};
-}
-
-void ShipServer::release(const CommitRequest& request) {
-  if (!locked_) {
-    participant_.note_outcome(guest_->incarnation, request.sequence, false);
-    return;
-  }
-  CommitRequest abort = request;
-  abort.flags = kRefusalIsFinal;
-  const bool released = participant_.unlock(abort, {});
-  WEFT_CHECK(released || ctx_.bugs.mask != 0, "what was locked here is released here");
-}
-
-void ShipServer::send_logs(const CommitRequest& request, NodeSet nodes) {
-  const uint32_t tag = messages_.tag(*guest_);
-  for (const NodeId n : nodes) {
-    const size_t bytes = messages_.phase_bytes(*guest_, Phase::kReplicate, n);
-    std::byte* const to =
-        ctx_.port.reserve(n, Flow::kCommit, static_cast<uint8_t>(Kind::kReplicateFor), sizeof(uint64_t) + bytes, tag);
-    store(to, uint64_t{request.coordinator.value});
-    messages_.encode_phase(to + sizeof(uint64_t), *guest_, Phase::kReplicate, n);
-    ++ctx_.counters.phase_messages[index_of(Phase::kReplicate)];
-  }
-}
-
-void ShipServer::answer(const CommitRequest& request, NodeSet logged, bool holds) {
-  const std::string_view said = output_.reply();
-  ShippedReply reply{};
-  reply.sequence = static_cast<uint32_t>(request.sequence);
-  reply.holds = holds ? 1 : 0;
-  reply.writes = guest_->writes;
-  reply.reply_bytes = static_cast<uint32_t>(said.size());
-  reply.logged = logged;
-  size_t logs = 0;
-  if (guest_->steps[index_of(Phase::kReplicate)].send_to.contains(request.coordinator)) {
-    for (uint16_t i = 0; i < guest_->count; ++i) {
-      if (guest_->entry(i).at[index_of(Phase::kReplicate)].contains(request.coordinator)) ++reply.keys;
-    }
-    logs = messages_.phase_bytes(*guest_, Phase::kReplicate, request.coordinator);
-  }
-  const size_t bytes = sizeof reply + padded(said.size()) + logs;
-  std::byte* to =
-      ctx_.port.reserve(request.coordinator, Flow::kCommit, static_cast<uint8_t>(Kind::kShipped), bytes, request.slot);
-  store(to, reply);
-  to += sizeof reply;
-  if (!said.empty()) {
-    store(to + padded(said.size()) - 8, uint64_t{0});
-    std::copy(said.begin(), said.end(), reinterpret_cast<char*>(to));
-    to += padded(said.size());
-  }
-  if (logs != 0) messages_.encode_phase(to, *guest_, Phase::kReplicate, request.coordinator);
-}
-
-void ShipServer::answer_refusal(const CommitRequest& request) {
-  WEFT_CHECK(refusal_.code != Code::kOk, "who refuses says why");
-  ShippedReply reply{};
-  reply.sequence = static_cast<uint32_t>(request.sequence);
-  reply.code = static_cast<uint8_t>(refusal_.code);
-  reply.index = refusal_.index;
-  reply.holder = refusal_.holder.bits;
-  store(ctx_.port.reserve(request.coordinator, Flow::kCommit, static_cast<uint8_t>(Kind::kShipped), sizeof reply,
-                          request.slot),
-        reply);
 }
 
 }  // namespace weft

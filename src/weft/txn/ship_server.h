@@ -30,6 +30,9 @@ namespace weft {
 
 class ShipServer final : public Service {
  public:
+  // Longer values are not read here: that would take too long for one message.
+  static constexpr uint32_t kValueMax = 16 << 10;
+
   // `row`: index of the row that ships.
   ShipServer(WorkerContext& ctx, Pool* pool, const Planner& planner, uint8_t row, TxnKeys& keys, CreditGate& credit,
              Participant& participant, OwnTransport& own, const MessageTransport& messages,
@@ -81,6 +84,7 @@ class ShipServer final : public Service {
   // Each returns false if the procedure is refused, and notes why; a fault of the peer has no answer.
   bool execute(const Message& message, const CommitRequest& request);
   bool take_values(const Message& message, const std::byte* at, uint16_t values);
+  void keep(Entry& entry, ByteView value, uint32_t length);
   bool lock(const CommitRequest& request);
   bool read(const CommitRequest& request);
   bool check_reads(const CommitRequest& request);

@@ -43,7 +43,7 @@ std::optional<NodeId> ShippedTxns::executor_for(const TxnSlot& slot, ProcedureId
   for (uint16_t i = 0; i < slot.count; ++i) {
     const Entry& e = slot.entry(i);
     const NodeId primary = e.placement->primary();
-    if (e.announced && e.intent != Intent::kRead && e.intent != Intent::kUpdate) return std::nullopt;
+    if (e.announced && e.intent == Intent::kHint) return std::nullopt;
     writes |= e.may_write;
     if (primary == ctx_.self) {
       own = true;
@@ -74,8 +74,8 @@ void ShippedTxns::start(TxnSlot& slot, NodeId executor, const Call& call) {
     coordinator_.abort(slot);
     return;
   }
-  read_own(slot);
-  if (slot.outcome.code == Code::kOk && send(slot, executor, call)) return;
+  const bool fits = read_own(slot);
+  if (fits && slot.outcome.code == Code::kOk && send(slot, executor, call)) return;
   WEFT_MARK("too long to be shipped");
   if (slot.outcome.code == Code::kOk) fail(slot, Code::kAskInstead, nullptr, Owner());
   coordinator_.abort(slot);  // what was locked to be read must not be written by that lock
@@ -151,12 +151,15 @@ bool ShippedTxns::lock_own(TxnSlot& slot, ProcedureId procedure) {
   return true;
 }
 
-void ShippedTxns::read_own(TxnSlot& slot) {
+// Returns whether the values are short enough to go along.
+bool ShippedTxns::read_own(TxnSlot& slot) {
   for (uint16_t i = 0; i < slot.count; ++i) {
     Entry& e = slot.entry(i);
     if (e.placement->primary() != ctx_.self) continue;
-    const ReadResult read = e.table->read(e.key, ctx_.scratch.data(), e.table->spec().value_bytes_max);
+    const uint32_t room = e.announced ? std::min(kShipBytesMax, e.table->spec().value_bytes_max) : 0;
+    const ReadResult read = e.table->read(e.key, ctx_.scratch.data(), room);
     ctx_.touch_record();
+    if (read.found && !read.torn && e.announced && read.value_bytes > room) return false;
     ++ctx_.counters.local_gets;
     e.head = !e.announced;  // it is only written
     e.announced = e.done = false;
@@ -170,6 +173,7 @@ void ShippedTxns::read_own(TxnSlot& slot) {
     }
     e.done = true;
   }
+  return true;
 }
 
 bool ShippedTxns::send(TxnSlot& slot, NodeId executor, const Call& call) {
@@ -187,7 +191,8 @@ bool ShippedTxns::send(TxnSlot& slot, NodeId executor, const Call& call) {
     ++header.values;
     bytes += sizeof(ShippedValue) + padded(e.found ? e.value_bytes : 0);
   }
-  if (bytes > kShipBytesMax) return false;
+  const bool has_room = slot.bytes_taken + kShipBytesMax <= uint64_t{TxnKeys::kTakenMax} * ctx_.limits.txn_bytes_max;
+  if (bytes > kShipBytesMax || !has_room) return false;  // room: for the reply
   slot.enter(TxnStage::kCommitting);
   slot.phase = slot.ack_after = Phase::kReplicate;
   slot.flags = planner_.commit_flags(slot);
@@ -234,13 +239,38 @@ void ShippedTxns::on_shipped(const Batch& batch, std::span<const Message> run) {
     const auto reply = load<ShippedReply>(m.body.data());
     ++ctx_.counters.phase_messages[index_of(Phase::kExecute)];
     if (!slot.in_phases() || !slot.executor.contains(m.source) ||
-        static_cast<uint32_t>(slot.sequence) != reply.sequence || !(reply.logged - slot.participants).empty() ||
-        (slot.read_only && reply.writes != 0)) {
+        static_cast<uint32_t>(slot.sequence) != reply.sequence || (slot.read_only && reply.writes != 0)) {
       ctx_.faults.report(m.source, "an answer to what was not shipped to it");
+      continue;
+    }
+    const NodeSet others = slot.participants - NodeSet::of(ctx_.self) - NodeSet::of(m.source);
+    if (!(reply.logged - others).empty() || !may_log(slot, m.source, batch.keys_of(m))) {
+      ctx_.faults.report(m.source, "a shipped transaction logged where it has no part");
       continue;
     }
     take(slot, batch, m);
   }
+}
+
+// Whether these are keys that the executor may write: its own, and those of this node that are locked to be written.
+bool ShippedTxns::may_log(const TxnSlot& slot, NodeId executor, std::span<const KeyRef> keys) const {
+  uint32_t next = 0;
+  for (const KeyRef& key : keys) {
+    if (key.index < next) return false;  // they are in order
+    next = key.index + 1U;
+    const NodeId primary = ctx_.view().placement(key.key.partition).primary();
+    if (primary != ctx_.self && primary != executor) return false;
+    if (key.index >= slot.count) {  // it was named when the procedure ran
+      if (primary == ctx_.self) return false;
+      continue;
+    }
+    const Entry& e = slot.entry(key.index);
+    if (e.table != key.table || as_text(e.key.bytes) != as_text(key.key.bytes)) return false;
+    if (primary != ctx_.self) continue;
+    const bool locked = e.locked && e.may_write && key.write != Write::kErase && key.value.size() <= kHeldRoom;
+    if (!locked || key.version.value != e.base.value + 1) return false;
+  }
+  return true;
 }
 
 void ShippedTxns::take(TxnSlot& slot, const Batch& batch, const Message& m) {
@@ -261,12 +291,22 @@ void ShippedTxns::take(TxnSlot& slot, const Batch& batch, const Message& m) {
   if (reply.holds != 0) slot.record_nodes |= executor;
   if (reply.keys != 0) slot.record_nodes |= own;
   Truncation::opens_records(slot, slot.record_nodes);
-  if (std::byte* kept = reply.reply_bytes != 0 ? keys_.take_bytes(slot, reply.reply_bytes) : nullptr) {
+  if (reply.reply_bytes != 0) {
+    std::byte* const kept = keys_.take_bytes(slot, reply.reply_bytes);
+    WEFT_CHECK(kept != nullptr, "there was room for the reply when it was shipped");
     std::copy(bytes, bytes + reply.reply_bytes, kept);
     slot.reply = {kept, reply.reply_bytes};
   }
   slot.waiting = reply.logged - slot.early_acks - own;
   slot.executor = {};
+  const NodeSet lost = ctx_.recovers ? NodeSet() : slot.waiting & ctx_.views.lost_peers();
+  if (!lost.empty()) {  // no view removes them, and they never answer
+    fail_for_peer(slot, nullptr, lost);
+    slot.waiting -= lost;
+    slot.outcome.kind = OutcomeKind::kUnknown;
+    acks_.acknowledge(slot);
+    return;
+  }
   if (slot.phase_over()) coordinator_.on_answered(slot);
 }
 

@@ -70,8 +70,9 @@ class ShippedTxns {
   OwnReads& own_reads(ProcedureId procedure);
   bool take_credit(TxnSlot& slot, NodeId executor);
   bool lock_own(TxnSlot& slot, ProcedureId procedure);
-  void read_own(TxnSlot& slot);
+  bool read_own(TxnSlot& slot);
   bool send(TxnSlot& slot, NodeId executor, const Call& call);
+  bool may_log(const TxnSlot& slot, NodeId executor, std::span<const KeyRef> keys) const;
   void take(TxnSlot& slot, const Batch& batch, const Message& message);
   void log_own(const TxnSlot& slot, std::span<const KeyRef> keys);
 

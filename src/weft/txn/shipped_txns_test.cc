@@ -2,11 +2,17 @@
 // happens when it cannot be. Rules H1 to H8; the simulator tests them with crashes.
 #include "weft/txn/shipped_txns.h"
 
+#include <array>
+#include <cstring>
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weft/fabric/nodes_testing.h"
 #include "weft/txn/procedure_testing.h"
+#include "weft/txn/ship_server.h"
 #include "weft/txn/stepped_cluster_testing.h"
 
 namespace weft {
@@ -17,7 +23,8 @@ constexpr uint64_t kKeys = 400;
 // Seven nodes with three replicas of each key. Node 0 calls.
 class ShippedTest : public testing::Test {
  protected:
-  explicit ShippedTest(int nodes = 7, int replicas = 3) : cluster_{options(nodes, replicas), tables(), procedures()} {
+  explicit ShippedTest(int nodes = 7, int replicas = 3, uint32_t value_bytes_max = 4096)
+      : cluster_{options(nodes, replicas), tables(value_bytes_max), procedures()} {
     cluster_.load(kKeys, "v").start();
   }
 
@@ -28,8 +35,10 @@ class ShippedTest : public testing::Test {
     o.replicas = replicas;
     return o;
   }
-  static std::vector<TableSpec> tables() { return {{.name = "t", .value_bytes_max = 4096}}; }
-  static std::vector<StoredProcedure> procedures() { return {words_procedure(), here()}; }
+  static std::vector<TableSpec> tables(uint32_t value_bytes_max) {
+    return {{.name = "t", .value_bytes_max = value_bytes_max}};
+  }
+  static std::vector<StoredProcedure> procedures() { return {words_procedure(), here(), meddled()}; }
   // A key with these replicas, the first of them its primary.
   uint64_t key_at(std::initializer_list<int> nodes, uint64_t not_this = UINT64_MAX) {
     for (const auto& [key, place] : cluster_.places()) {
@@ -61,6 +70,28 @@ class ShippedTest : public testing::Test {
     words.runs_at = StoredProcedure::RunsAt::kCaller;
     return words;
   }
+  // Reads two keys, and writes the second, which it names when it runs. Meanwhile meddle_ is called.
+  static StoredProcedure meddled() {
+    return {.name = "meddled",
+            .keys =
+                [](std::string_view arguments, StoredProcedure::Keys& keys) {
+                  for_words(arguments, [&](std::string_view word, uint64_t key) {
+                    keys.add(kProcedureTable, key, word == "u" ? Intent::kUpdate : Intent::kRead);
+                  });
+                },
+            .execute =
+                [](std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
+                  if (meddle_ != nullptr) std::exchange(meddle_, nullptr)();
+                  size_t next = 0;
+                  for_words(arguments, [&](std::string_view word, uint64_t key) {
+                    const std::string now = std::string(values[next++].bytes) + "+";
+                    if (word != "u") writes.will_write(kProcedureTable, key);
+                    writes.put(kProcedureTable, key, now);
+                  });
+                  return Code::kOk;
+                }};
+  }
+  static inline std::function<void()> meddle_;
   SteppedCluster cluster_;
   std::string reply_;
   uint64_t shipped_ = 0;
@@ -75,15 +106,46 @@ struct Overlap {
   uint64_t logs;  // messages that log, and as many answers
 };
 
-TEST_F(ShippedTest, MessagesInEveryOverlapOfCoordinatorExecutorAndBackups) {
-  const Overlap overlaps[] = {
+class ShippedOverlaps : public ShippedTest {
+ protected:
+  using ShippedTest::ShippedTest;
+  void expect_messages(const std::vector<Overlap>& overlaps);
+};
+struct ShippedOverlapsOfThree : ShippedOverlaps {
+  ShippedOverlapsOfThree() : ShippedOverlaps(3, 3) {}
+};
+struct ShippedOverlapsOfTwo : ShippedOverlaps {
+  ShippedOverlapsOfTwo() : ShippedOverlaps(3, 2) {}
+};
+
+// All three nodes have all keys.
+TEST_F(ShippedOverlapsOfThree, Messages) {
+  expect_messages({{{1, 2, 0}, {}, 1}, {{2, 0, 1}, {}, 1}, {{1, 2, 0}, {0, 1, 2}, 1}, {{2, 0, 1}, {0, 1, 2}, 1}});
+}
+
+TEST_F(ShippedOverlapsOfTwo, Messages) {
+  expect_messages({
+      {{2, 0}, {}, 0},      // the caller is the only backup
+      {{2, 0}, {0, 1}, 1},  // the backup of x is another
+      {{1, 2}, {}, 1},
+      {{1, 2}, {0, 1}, 1},  // the executor is the only backup of x
+  });
+}
+
+TEST_F(ShippedOverlaps, Messages) {
+  expect_messages({
       {{1, 2, 3}, {}, 2},         // nothing here
       {{6, 0, 1}, {}, 1},         // the caller is a backup of y
+      {{5, 6, 0}, {}, 1},         // the same
+      {{5, 6, 0}, {0, 1, 2}, 3},  // and holds x, of which it has no node else
       {{1, 2, 3}, {0, 1, 2}, 2},  // the executor is a backup of x, and a node is one of both
       {{3, 4, 5}, {0, 1, 2}, 4},  // disjoint
       {{6, 0, 1}, {0, 1, 2}, 2},  // the caller is a backup of y, and a node is one of both
       {{2, 3, 4}, {0, 1, 2}, 3},  // the executor is a backup of x
-  };
+  });
+}
+
+void ShippedOverlaps::expect_messages(const std::vector<Overlap>& overlaps) {
   for (const Overlap& o : overlaps) {
     const uint64_t y = key_at(o.y);
     std::string arguments = word("u", y);
@@ -99,6 +161,22 @@ TEST_F(ShippedTest, MessagesInEveryOverlapOfCoordinatorExecutorAndBackups) {
     records.remove(NodeId(0));
     EXPECT_EQ(messages(Phase::kUnlock), 2U + static_cast<uint64_t>(records.size()));
   }
+}
+
+// The proposal's count, with one message more to each written primary, which logs too: 12 until told, then the unlock.
+TEST_F(ShippedTest, MessagesWhereSeveralPrimariesAreAsked) {
+  ASSERT_TRUE(committed(call(word("r", key_at({1, 2, 3})) + " " + word("u", key_at({4, 5, 6})))));
+  EXPECT_EQ(shipped_, 0U);
+  EXPECT_EQ(messages(Phase::kExecute), 4U);
+  EXPECT_EQ(messages(Phase::kLock), 0U);
+  EXPECT_EQ(messages(Phase::kValidate), 2U);
+  EXPECT_EQ(messages(Phase::kReplicate), 6U);
+  EXPECT_EQ(messages(Phase::kUnlock), 2U + 3U) << "and a notice to each that has a record";
+  ASSERT_TRUE(committed(call(word("u", key_at({1, 2, 3})) + " " + word("u", key_at({4, 5, 6})))));
+  EXPECT_EQ(messages(Phase::kExecute), 4U);
+  EXPECT_EQ(messages(Phase::kLock) + messages(Phase::kValidate), 0U);
+  EXPECT_EQ(messages(Phase::kReplicate), 12U);
+  EXPECT_EQ(messages(Phase::kUnlock), 4U + 6U);
 }
 
 TEST_F(ShippedTest, ReadOnlyProceduresOfOneNodeAreTwoMessages) {
@@ -139,7 +217,11 @@ TEST_F(ShippedTest, OthersAreExecutedByTheCaller) {
   EXPECT_EQ(messages(Phase::kExecute), 4U) << "one message to each, and its answer";
   EXPECT_EQ(runs(word("u", there), ProcedureId(1)), 0U) << "it says that it runs at the caller";
   EXPECT_EQ(runs(word("r", here) + " " + word("r", there)), 0U) << "it would lock what it only reads";
-  EXPECT_EQ(runs(word("head", there)), 0U);
+  EXPECT_EQ(runs(word("head", there)), 1U);
+  EXPECT_EQ(reply_, "v++");
+  EXPECT_EQ(runs(word("len", here) + " " + word("u", there)), 1U);
+  EXPECT_EQ(reply_, "2:v+v++");
+  EXPECT_EQ(runs(word("hint", there)), 0U) << "it is not to be locked or looked at again";
   EXPECT_EQ(runs(word("u", there) + std::string(5000, ' ')), 0U) << "its arguments are too long";
 }
 
@@ -190,6 +272,110 @@ TEST_F(ShippedTest, WhatWasLockedToBeReadIsNotWritten) {
   EXPECT_TRUE(committed(call(word("z", x) + " " + word("u", y) + std::string(4080, ' '))));
   EXPECT_EQ(shipped_, 0U);
   EXPECT_EQ(value(x) + value(y), "vz+zv+z+");
+}
+
+// Another worker of the executor's node may write what is read, before it is locked to be written.
+TEST_F(ShippedTest, WhatIsNamedLateIsLockedAtTheVersionThatWasRead) {
+  const uint64_t y = key_at({1, 2, 3}), z = key_at({1, 2, 3}, y);
+  meddle_ = [&] {
+    Table* const table = cluster_.node(NodeId(1))->table(kProcedureTable);
+    const HashedKey key = table->hashed({reinterpret_cast<const std::byte*>(&z), sizeof z});
+    const LockResult lock = table->lock(key, Owner(1), Write::kPut, std::nullopt, 1);
+    ASSERT_EQ(lock.code, Code::kOk);
+    table->commit(key, Owner(1), Write::kPut, as_bytes("m"), lock.locked);
+  };
+  EXPECT_TRUE(aborted(call(word("u", y) + " " + word("r", z), ProcedureId(2)), Code::kVersionMoved));
+  EXPECT_EQ(value(y) + value(z), "vm");
+  EXPECT_TRUE(committed(call(word("u", y) + " " + word("r", z), ProcedureId(2))));
+  EXPECT_EQ(value(y) + value(z), "v+m+");
+}
+
+// The outcome is as if it had been executed by its caller.
+TEST_F(ShippedTest, ARefusalNamesItsKeyIfThereIsOne) {
+  const uint64_t x = key_at({0, 1, 2}), y = key_at({1, 2, 3}), z = key_at({1, 2, 3}, y);
+  const auto key_of = [](const Outcome& outcome) {
+    uint64_t key = 0;
+    std::memcpy(&key, outcome.key_start, sizeof key);
+    return outcome.key_bytes == 8 ? key : UINT64_MAX;
+  };
+  for (const std::string& first : {word("u", y), word("u", x) + " " + word("u", y)}) {
+    const Outcome refused = call(first + " no");
+    EXPECT_TRUE(aborted(refused, Code::kApplication));
+    EXPECT_EQ(refused.key_bytes, 0U) << refused.text();
+    const Outcome exists = call(first + " " + word("i", z));
+    EXPECT_TRUE(aborted(exists, Code::kExists));
+    EXPECT_EQ(key_of(exists), z) << exists.text();
+    const Outcome missing = call(first + " " + word("x", 1'000'000 + z));
+    EXPECT_TRUE(aborted(missing, Code::kNotFound));
+    EXPECT_EQ(key_of(missing), 1'000'000 + z) << missing.text();
+  }
+}
+
+struct ShippedLongValues : ShippedTest {
+  ShippedLongValues() : ShippedTest(7, 3, 64 << 10) {}
+};
+
+// A handler does not copy long values: their procedures are executed by the caller.
+TEST_F(ShippedLongValues, AreNotReadByAnExecutor) {
+  const uint64_t x = key_at({0, 1, 2}), y = key_at({1, 2, 3}), z = key_at({1, 2, 3}, y);
+  const auto put = [&](uint64_t key, size_t bytes) {
+    EXPECT_TRUE(committed(cluster_.put_one(NodeId(0), kProcedureTable, key, std::string(bytes, 'L'))));
+  };
+  put(y, ShipServer::kValueMax);
+  EXPECT_TRUE(committed(call(word("u", z) + " " + word("e", y))));
+  EXPECT_EQ(messages(Phase::kExecute), 2U) << "it is shipped";
+  put(y, ShipServer::kValueMax + 1);
+  EXPECT_TRUE(committed(call(word("len", y) + " " + word("u", z))));
+  EXPECT_EQ(reply_, "16385:" + std::string(kHeadBytes, 'L') + "v+");
+  EXPECT_EQ(messages(Phase::kExecute), 2U) << "its head is enough";
+  EXPECT_TRUE(committed(call(word("u", z) + " " + word("e", y))));
+  EXPECT_EQ(shipped_, 1U);
+  EXPECT_GT(messages(Phase::kExecute), 2U) << "it is asked instead";
+  put(y, ShipServer::kValueMax + 1);
+  EXPECT_TRUE(committed(call(word("p", y))));
+  EXPECT_EQ(messages(Phase::kExecute), 2U) << "it is only written";
+  EXPECT_EQ(value(y) + value(z), "putv+++");
+  // What the caller holds goes along, unless it is too long.
+  put(x, kShipBytesMax + 1);
+  EXPECT_TRUE(committed(call(word("e", x) + " " + word("u", z))));
+  EXPECT_EQ(shipped_, 0U);
+  put(x, kShipBytesMax + 1);
+  EXPECT_TRUE(committed(call(word("p", x) + " " + word("u", z))));
+  EXPECT_EQ(shipped_, 1U);
+  EXPECT_EQ(value(x) + value(z), "putv+++++");
+}
+
+// What has been executed at once holds no credit for its answer while its commit waits for credit: else all could wait.
+TEST(ExecuteAtOnce, CommitsThatWaitHoldNoCreditForTheirReads) {
+  for (const uint32_t credit : {5000U, 6000U, 7000U, 8000U}) {
+    Options options;
+    options.protocol = "hop";
+    options.nodes = 3;
+    options.replicas = 1;
+    options.limits.credit_bytes = credit;
+    StoredProcedure words = words_procedure();
+    words.runs_at = StoredProcedure::RunsAt::kCaller;
+    SteppedCluster cluster(options, {{.name = "t", .value_bytes_max = 128}}, {words});
+    cluster.load(kKeys, "v").start();
+    std::vector<uint64_t> own, there;
+    for (const auto& [key, place] : cluster.places()) {
+      if (place.primary == NodeId(0)) own.push_back(key);
+      if (place.primary == NodeId(1)) there.push_back(key);
+    }
+    uint64_t done = 0;
+    std::vector<SteppedCluster::Handle> handles;
+    for (size_t client = 0; client < 40; ++client) {
+      handles.push_back(cluster.spawn(NodeId(0), WorkerId(0), [&, client](Session& session) -> Task<void> {
+        for (size_t i = 0; i < 5; ++i) {
+          const std::string arguments = word("r", there[2 * client]) + " " + word("p", own[client]);
+          Task<Outcome> task = session.call(ProcedureId(0), arguments);
+          done += (co_await task).committed() ? 1 : 0;
+        }
+      }));
+    }
+    for (const SteppedCluster::Handle& handle : handles) ASSERT_TRUE(cluster.wait(handle)) << credit;
+    EXPECT_EQ(done, 200U) << credit;
+  }
 }
 
 TEST_F(ShippedTest, ALockedKeyIsNamedWithItsHolder) {

@@ -199,6 +199,7 @@ class SteppedCluster final : public Environment {
     return use;
   }
   const Options& options() const { return spec_.options; }
+  Node* node(NodeId id) { return nodes_[id.value].get(); }
 
   // Runs until all workers are idle: notices have left, records are truncated.
   bool settle() {
