@@ -181,6 +181,18 @@ TEST_P(ProcedureTest, AnImpureOneIsFoundWhereStepsRunTwice) {
   if (!kSanitized) GTEST_SKIP() << "runs once in this build";
   for (int node = 0; node < 5; ++node) EXPECT_TRUE(rejected(call(node, "u1 twice1"), Code::kImpure));
   EXPECT_EQ(value(1), "v");
+  // Both runs are shown, at the node where it was called.
+  int shown = 0;
+  for (const LoggedEvent& event : cluster_.events()->since(0)) {
+    if (event.name != "impure_procedure") continue;
+    EXPECT_EQ(event.node, shown++);
+    ASSERT_EQ(event.fields.size(), 3U);
+    EXPECT_EQ(event.fields[0].text(), "words");
+    EXPECT_NE(event.fields[1].text().find("put table 0 key 1 value "), std::string::npos) << event.text();
+    EXPECT_NE(event.fields[2].text().find("put table 0 key 1 value "), std::string::npos) << event.text();
+    EXPECT_NE(event.fields[1].text(), event.fields[2].text());
+  }
+  EXPECT_EQ(shown, 5);
 }
 
 TEST(StepOutput, AnImpureRunIsShownBothTimes) {

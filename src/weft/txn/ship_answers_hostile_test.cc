@@ -90,7 +90,7 @@ TEST_F(ShipHostile, LogsAtTheCallerOfWhatItHasNotLocked) {
     SCOPED_TRACE(log.what);
     std::vector<Outcome> outcomes;
     ShippedReply reply = let_ship(arguments, &outcomes);
-    reply.keys = reply.writes = log.twice ? 2 : 1;
+    reply.writes = reply.keys = log.twice ? 2 : 1;
     CommitRequest request{};
     request.sequence = reply.sequence;
     request.writes = reply.writes;
@@ -133,6 +133,11 @@ TEST_F(ShipHostile, TwoAnswers) {
   answer_ship(reply);
   EXPECT_TRUE(closed(0));
   expect_alive();
+  clock_.now += Limits().answer_ms * uint64_t{1'000'000};
+  steps(5);
+  ASSERT_EQ(outcomes.size(), 1U);
+  EXPECT_EQ(outcomes[0].kind, OutcomeKind::kUnknown) << outcomes[0].text();
+  EXPECT_EQ(outcomes[0].silent, uint64_t{1} << 2) << "the executor has answered";
 }
 
 // An executor must not acknowledge, and not refuse, but by its answer.

@@ -114,7 +114,8 @@ class ShipHostile : public testing::Test, public HandNodes {
     EXPECT_TRUE(outcomes->empty());
     ShippedReply reply{};
     reply.sequence = static_cast<uint32_t>(load<uint64_t>(heard_.back().body.data()) & CommitRequest::kSequenceMax);
-    reply.holds = reply.writes = 1;
+    reply.holds = 1;
+    reply.writes = 1;
     return reply;
   }
   void answer_ship(const ShippedReply& reply, const std::vector<std::byte>& keys = {}) {

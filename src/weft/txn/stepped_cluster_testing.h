@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/base/event_log.h"
 #include "weft/fabric/local.h"
 #include "weft/fabric/region.h"
 #include "weft/run/detached_task.h"
@@ -219,6 +220,7 @@ class SteppedCluster final : public Environment {
   Wire* wire(NodeId node, WorkerId worker) override { return fabric_->wire(node, worker); }
   Regions* regions(NodeId node) override { return regions_[node.value].get(); }
   uint64_t seed(NodeId node, WorkerId worker) override { return uint64_t{node.value} << 8 | worker.value; }
+  EventLog* events() override { return &events_; }
 
  private:
   static constexpr int kStepsMax = 2'000'000;
@@ -245,6 +247,7 @@ class SteppedCluster final : public Environment {
 
   ClusterSpec spec_;
   HandClock clock_;
+  EventLog events_{-1, EventLog::Form::kJson, &clock_};
   std::vector<std::unique_ptr<Regions>> regions_;
   std::unique_ptr<LocalFabric> fabric_;
   std::vector<std::unique_ptr<Node>> nodes_;
