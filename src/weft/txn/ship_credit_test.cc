@@ -13,11 +13,11 @@ class ShipCredit : public ShipHostile {
     credit_bytes_ = 16 << 10;
     start();
     slots_ = txn_worker(2)->slots().size();
-    for (uint8_t slot = 0; slot < slots_; ++slot) load_key(key_at(NodeId(2), slot));
+    for (size_t slot = 0; slot < slots_; ++slot) load_key(key_at(NodeId(2), static_cast<int>(slot)));
     first_ = 2;  // node 0 stands still
     size_t executed = 0;
-    for (uint8_t slot = 0; slot < slots_; ++slot) {
-      const Code code = ship_long(slot, 1);
+    for (size_t slot = 0; slot < slots_; ++slot) {
+      const Code code = ship_long(static_cast<uint8_t>(slot), 1);
       EXPECT_TRUE(code == Code::kOk || code == Code::kAskInstead) << code_text(code);
       executed += code == Code::kOk ? 1 : 0;
     }

@@ -70,7 +70,7 @@ class ShippedTest : public testing::Test {
     words.runs_at = StoredProcedure::RunsAt::kCaller;
     return words;
   }
-  // Reads two keys, and writes the second, which it names when it runs. Meanwhile meddle_ is called.
+  // Reads two keys, and writes the second, which it names when it runs. Meanwhile meddle is called.
   static StoredProcedure meddled() {
     return {.name = "meddled",
             .keys =
@@ -81,7 +81,7 @@ class ShippedTest : public testing::Test {
                 },
             .execute =
                 [](std::string_view arguments, std::span<const Value> values, StoredProcedure::Writes& writes) {
-                  if (meddle_ != nullptr) std::exchange(meddle_, nullptr)();
+                  if (meddle != nullptr) std::exchange(meddle, nullptr)();
                   size_t next = 0;
                   for_words(arguments, [&](std::string_view word, uint64_t key) {
                     const std::string now = std::string(values[next++].bytes) + "+";
@@ -91,7 +91,7 @@ class ShippedTest : public testing::Test {
                   return Code::kOk;
                 }};
   }
-  static inline std::function<void()> meddle_;
+  static inline std::function<void()> meddle;
   SteppedCluster cluster_;
   std::string reply_;
   uint64_t shipped_ = 0;
@@ -277,7 +277,7 @@ TEST_F(ShippedTest, WhatWasLockedToBeReadIsNotWritten) {
 // Another worker of the executor's node may write what is read, before it is locked to be written.
 TEST_F(ShippedTest, WhatIsNamedLateIsLockedAtTheVersionThatWasRead) {
   const uint64_t y = key_at({1, 2, 3}), z = key_at({1, 2, 3}, y);
-  meddle_ = [&] {
+  meddle = [&] {
     Table* const table = cluster_.node(NodeId(1))->table(kProcedureTable);
     const HashedKey key = table->hashed({reinterpret_cast<const std::byte*>(&z), sizeof z});
     const LockResult lock = table->lock(key, Owner(1), Write::kPut, std::nullopt, 1);
