@@ -119,8 +119,8 @@ void StepOutput::add(Kind kind, TableId table, const Key& key, std::string_view 
   const auto at = static_cast<uint32_t>(bytes_.size());
   wishes_.push_back({kind, intent, key.is_integer(), table, at, static_cast<uint32_t>(key.size()),
                      static_cast<uint32_t>(value.size())});
-  bytes_.insert(bytes_.end(), key.data(), key.data() + key.size());
-  bytes_.insert(bytes_.end(), value.begin(), value.end());
+  bytes_.append(key.data(), key.size());
+  bytes_.append(value);
   wants_more_ |= kind == Kind::kReadMore;
 }
 
@@ -144,7 +144,7 @@ Code StepOutput::run(const StoredProcedure& procedure, std::string_view argument
   Code code = run_once(procedure, arguments, values);
   if constexpr (kSanitized) {
     const std::vector<Wish> wishes = wishes_;
-    const std::vector<char> bytes = bytes_;
+    const std::string bytes = bytes_;
     const std::string reply = reply_;
     first_run_ = text();
     const Code again = run_once(procedure, arguments, values);

@@ -89,7 +89,7 @@ class StepOutput {
   }
 
   std::vector<Wish> wishes_;
-  std::vector<char> bytes_;
+  std::string bytes_;
   std::string reply_;
   std::string first_run_;
   bool wants_more_ = false;
