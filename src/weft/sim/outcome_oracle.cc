@@ -37,6 +37,10 @@ void OutcomeOracle::acknowledged(size_t at, const Outcome& outcome, bool wrote, 
   if (!outcome.committed() || !wrote) return;
   const View& view = session.txn_worker()->view();
   Entry& entry = entries_[at];
+  // A coordinator that was removed meanwhile tells its client what it knows. Who were members when it committed, and
+  // have left since, nobody can say here.
+  const auto is_coordinator = [&](const Member& member) { return member.incarnation == entry.id.incarnation; };
+  if (std::none_of(view.members.begin(), view.members.end(), is_coordinator)) return;
   for (const Member& member : view.members) entry.members.push_back(member.incarnation);
   entry.copies = std::min_element(view.partitions.begin(), view.partitions.end(), [](const auto& a, const auto& b) {
                    return a.count < b.count;
