@@ -28,13 +28,17 @@ enum class Code : uint8_t {
   kVersionLimit,  // a key was written 2^40 times
   kNoSuchTable,
   kNoSuchProcedure,
-  kBusy,             // no budget (transactions in flight, credit, log space)
-  kInvalidArgument,  // a call out of order, for example a put after commit
-  kNotAnnounced,     // a stored procedure wrote a key that it had not announced
-  kImpure,           // a stored procedure gave two results for the same values
-  kReplyTooLong,     // of a stored procedure
-  kAskInstead,       // the node that was to execute a procedure cannot; it is executed here
-  kPeerUnreachable,  // the node ends, or was removed from the view
+  kBusy,               // no budget (transactions in flight, credit, log space)
+  kInvalidArgument,    // a call out of order, for example a put after commit
+  kNotAnnounced,       // a stored procedure wrote a key that it had not announced
+  kImpure,             // a stored procedure gave two results for the same values
+  kReplyTooLong,       // of a stored procedure
+  kNotOrdered,         // a scan of a table that keeps no order
+  kScanTwoPartitions,  // a scan whose keys may be in several partitions
+  kScanEmpty,          // a scan of no key: its limit is 0, or its end is not above its beginning
+  kNotInThisRow,       // the transaction's protocol cannot do that
+  kAskInstead,         // the node that was to execute a procedure cannot; it is executed here
+  kPeerUnreachable,    // the node ends, or was removed from the view
   // The rest of the cluster did not answer.
   kNoAnswer,  // within Limits::answer_ms
   kPeerLost,  // the connection to a node is lost, but the node is still in the view

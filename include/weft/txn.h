@@ -82,6 +82,22 @@ struct Value {
   explicit operator bool() const { return code == Code::kOk && found; }
 };
 
+enum class Direction : uint8_t { kForward, kBackward };
+
+// The result of a scan. Everything in it belongs to the transaction and is valid until that ends.
+struct Scan {
+  struct Item {
+    std::string_view key;  // of an integer key its 8 bytes, as `integer` has them
+    uint64_t integer = 0;  // of a table with integer keys
+    std::string_view value;
+    Version version{};  // as in Value; none of what only this transaction has written
+  };
+  Code code = Code::kOk;        // kOk, or why the scan failed (the transaction cannot commit then)
+  std::span<const Item> items;  // in the order of the scan's direction
+  bool limited = false;         // the limit ended it: there may be more behind the last item
+  explicit operator bool() const { return code == Code::kOk; }
+};
+
 enum class OutcomeKind : uint8_t {
   kCommitted,
   kAborted,   // it did not take effect, and will not
@@ -124,6 +140,11 @@ struct ReadHandle {
   uint16_t index = 0;
 };
 
+// Identifies one asynchronous scan of a transaction.
+struct ScanHandle {
+  uint16_t index = 0;
+};
+
 class Txn {
  public:
   Txn(Txn&& other) noexcept;
@@ -156,6 +177,34 @@ class Txn {
   GetAwaiter get(TableId table, Key key, Intent intent = Intent::kRead) {
     const ReadHandle handle = get_async(table, key, intent);
     return {wait(handle), handle};
+  }
+
+  // Starts a scan of an ordered table (TableSpec::ordered): the keys from `from` on and below `to`, ascending or, from
+  // the other end, descending, and at most `limit` of them. It sees what this transaction has written before it, and
+  // not what it writes after it. commit() tells whether it held as every read does: nothing was inserted into the
+  // range, changed or erased, up to where the limit ended it.
+  //
+  // All keys between the two must have one prefix (or {tag}), so that they are in one partition; else it is rejected
+  // with kScanTwoPartitions. It brings at most Limits::txn_keys_max items, and counts as one key of the transaction. In
+  // rows that lock what they read, only transactions that write nothing may scan (`weft protocols`, kNotInThisRow). The
+  // greatest integer key is in no scan.
+  static constexpr uint32_t kNoLimit = UINT32_MAX;
+  ScanHandle scan_async(TableId table, Key from, Key to, uint32_t limit = kNoLimit,
+                        Direction direction = Direction::kForward);
+  bool is_ready(ScanHandle handle) const;
+  Scan scanned(ScanHandle handle) const;  // once ready; wait_all() does not wait for scans
+
+  struct [[nodiscard]] ScanAwaiter {
+    TxnSlot* slot;
+    ScanHandle handle;
+    bool await_ready() const noexcept;
+    void await_suspend(std::coroutine_handle<> h) const noexcept;
+    Scan await_resume() const noexcept;
+  };
+  ScanAwaiter wait(ScanHandle handle) const { return {slot_, handle}; }
+  ScanAwaiter scan(TableId table, Key from, Key to, uint32_t limit = kNoLimit,
+                   Direction direction = Direction::kForward) {
+    return wait(scan_async(table, from, to, limit, direction));
   }
 
   // Writes, buffered until commit. Return kOk, or the limit that was exceeded; then commit() returns kRejected with the

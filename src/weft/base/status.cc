@@ -56,6 +56,14 @@ constexpr Row row_of(Code code) {
       return {"impure", "the procedure gave two results for the same values"};
     case Code::kReplyTooLong:
       return {"reply-too-long", "the procedure's reply is longer than its limit"};
+    case Code::kNotOrdered:
+      return {"not-ordered", "the table is not ordered, so it cannot be scanned"};
+    case Code::kScanTwoPartitions:
+      return {"scan-two-partitions", "the scan may lie in two partitions"};
+    case Code::kScanEmpty:
+      return {"scan-empty", "a scan of no key"};
+    case Code::kNotInThisRow:
+      return {"not-in-this-row", "the transaction's protocol cannot do that"};
     case Code::kAskInstead:
       return {"ask-instead", "the procedure cannot be executed at the other node"};
     case Code::kPeerUnreachable:
