@@ -21,6 +21,12 @@ constexpr uint64_t hash_u64(uint64_t key, uint64_t seed) { return mix64(key ^ se
 
 uint64_t hash_bytes(const void* data, size_t bytes, uint64_t seed);  // XXH3
 
+struct Hash128 {
+  uint64_t low = 0, high = 0;
+  friend constexpr bool operator==(const Hash128&, const Hash128&) = default;
+};
+Hash128 hash_bytes_128(const void* data, size_t bytes, const Hash128& seed);  // XXH3
+
 // Maps a hash to [0, n) by its high bits.
 constexpr uint32_t reduce(uint64_t hash, uint32_t n) { return static_cast<uint32_t>(((hash >> 32) * n) >> 32); }
 

@@ -1,10 +1,14 @@
 #include "weft/store/ordered_scan.h"
 
+#include <algorithm>
+
 #include "weft/base/check.h"
 #include "weft/store/table_in_place.h"
 
 namespace weft {
 namespace {
+
+constexpr size_t kShortValue = 64;  // as soon copied as left out
 
 const OrderedIndex& order_of(const Table& table) {
   WEFT_CHECK(table.ordered(), "only an ordered table is scanned in order");
@@ -26,7 +30,8 @@ void OrderedScan::start(const ScanRange& range) {
   partition_ = range.partition;
   self_ = range.self;
   left_ = range.limit;
-  cursor_.start(range.partition, range.from, range.to, range.backward, range.limit);
+  value_max_ = range.keys_only ? std::min(value_room_, kShortValue) : value_room_;
+  cursor_.start(range.partition, range.from, range.to, range.backward, std::min(range.limit, range.expected));
 }
 
 bool OrderedScan::next(ScanItem* item) {
@@ -45,14 +50,15 @@ bool OrderedScan::next(ScanItem* item) {
 // False: there is no such record any more, or not yet for its own transaction.
 bool OrderedScan::look_at(const HashedKey& key, ScanItem* item) {
   ReadResult read;
-  if (table_.read_in_place(key, value_.get(), value_room_, &read.word, &read.value_bytes)) [[likely]] {
+  if (table_.read_in_place(key, value_.get(), value_max_, &read.word, &read.value_bytes)) [[likely]] {
     read.found = true;
   } else {
-    read = table_.read(key, value_.get(), value_room_);
+    read = table_.read(key, value_.get(), value_max_);
   }
   item->key = key.bytes;
-  item->value = ByteView(value_.get(), read.found ? read.value_bytes : 0);
+  item->value = ByteView(value_.get(), read.found ? std::min<size_t>(read.value_bytes, value_max_) : 0);
   item->word = read.word;
+  item->found = read.found;
   const bool own = read.word.owner() && read.word.owner() == self_;
   if (read.torn) {
     item->state = ScanState::kTorn;

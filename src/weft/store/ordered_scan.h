@@ -22,8 +22,10 @@ struct ScanRange {
   std::optional<ByteView> from = {};  // the lowest key; none: the first of the partition
   std::optional<ByteView> to = {};    // the key above the highest; none: the last of the partition is the highest
   uint64_t limit = UINT64_MAX;        // items, whatever their states
+  uint64_t expected = UINT64_MAX;     // how many the caller will probably take; others cost more
   bool backward = false;
-  Owner self = {};  // whose locks are no obstacle; its own inserts are not there yet
+  bool keys_only = false;  // values may be cut
+  Owner self = {};         // whose locks are no obstacle; its own inserts are not there yet
 };
 
 enum class ScanState : uint8_t {
@@ -35,6 +37,7 @@ enum class ScanState : uint8_t {
 // Key and value are valid until the next call of the scan.
 struct ScanItem {
   ScanState state = ScanState::kPresent;
+  bool found = false;  // kChanging: it has a value, as it was before
   ByteView key;
   ByteView value;  // kChanging: the value before, or none
   Word word;       // as in ReadResult
@@ -58,6 +61,7 @@ class OrderedScan {
   PartitionId partition_;
   Owner self_;
   uint64_t left_ = 0;
+  size_t value_max_ = 0;
   const size_t value_room_;
   const std::unique_ptr<std::byte[]> value_;
 };

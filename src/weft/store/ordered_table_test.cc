@@ -329,5 +329,45 @@ TEST(OrderedTable, FilledToItsCapacityNeverFails) {
   EXPECT_EQ(box->order().check(kOnly), 5'000U);
 }
 
+// What is said to share a prefix does: no key between the two is in another partition, or of another prefix.
+TEST(OrderedTable, RangesOfOnePrefix) {
+  TableBox texts(ordered_bytes(100, 7)), numbers(ordered_integers(100, 7));
+  Random random(11);
+  std::vector<std::string> keys;
+  for (const char a : {'\0', 'a', 'b', '\xff'}) {
+    keys.push_back({a});
+    for (const char b : {'\0', 'z', '\xff'}) {
+      keys.push_back({a, b});
+      keys.push_back({a, b, '\0'});
+    }
+  }
+  keys.emplace_back();
+  std::sort(keys.begin(), keys.end());
+  const auto partition = [](const Table& table, std::string_view key) { return table.hashed(as_bytes(key)).partition; };
+  int shared = 0;
+  for (size_t from = 0; from < keys.size(); ++from) {
+    for (size_t to = from + 1; to < keys.size(); ++to) {
+      if (!texts.table->share_prefix(as_bytes(keys[from]), as_bytes(keys[to]))) {
+        EXPECT_TRUE(keys[from].empty() || keys[to][0] != keys[from][0]) << "they begin alike";
+        continue;
+      }
+      ++shared;
+      for (size_t k = from; k < to; ++k) {
+        EXPECT_EQ(keys[k].substr(0, 1), keys[from].substr(0, 1));
+        EXPECT_EQ(partition(*texts.table, keys[k]), partition(*texts.table, keys[from]));
+      }
+    }
+  }
+  EXPECT_GT(shared, 50);
+  constexpr uint64_t kPrefix = uint64_t{1} << 48;  // the numbers of one
+  for (int i = 0; i < 2000; ++i) {
+    const uint64_t begin = random.below(9) * kPrefix;
+    const uint64_t from = begin + random.below(3), to = begin + kPrefix - 1 + random.below(4);
+    const std::string a = integer_key(from).bytes, b = integer_key(to).bytes;
+    EXPECT_EQ(numbers.table->share_prefix(as_bytes(a), as_bytes(b)), to <= begin + kPrefix);
+    EXPECT_LT(numbers.table->compare(as_bytes(a), as_bytes(b)), 0);
+  }
+}
+
 }  // namespace
 }  // namespace weft

@@ -328,6 +328,10 @@ class Table {
   // Of an ordered table; OrderedScan (ordered_scan.h) visits it in order.
   bool ordered() const { return order_ != nullptr; }
   const OrderedIndex& order() const { return *order_; }
+  // Of an ordered table: how its keys compare, as <0, 0 or >0, and whether all keys from `from` on and below `to` have
+  // the prefix, or the tag, of `from`, and so its partition.
+  int compare(ByteView a, ByteView b) const;
+  bool share_prefix(ByteView from, ByteView to) const;
   // How many records of the partition were erased at this node, of an ordered table. It is raised before a scan can
   // miss the record. A scan that sees the same keys and versions as an earlier one has missed nothing that came and
   // went only if this was the same before the first and after the second.
