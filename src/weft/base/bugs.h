@@ -51,6 +51,8 @@ enum class PlantedBug : uint64_t {
   kExecutorForgets = 1UL << 41,     // an executor's record does not count what is written elsewhere
   kLogFinishesNothing = 1UL << 42,  // a log from an executor does not finish the slot's last record
   kCreditAtOnce = 1UL << 43,        // an executor has its credit back when its logs are sent
+  kScanWithoutBound = 1UL << 44,    // a scan is checked up to as many keys as it found, not up to its end
+  kScansOfTwoMoments = 1UL << 45,   // what is erased before a primary checks a scan, and was not seen, does not count
 };
 
 struct PlantedBugs {

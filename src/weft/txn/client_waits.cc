@@ -2,6 +2,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
+#include "weft/txn/txn_scan.h"
 
 namespace weft {
 
@@ -40,6 +41,7 @@ NodeSet ClientWaits::silent_nodes(const TxnSlot& slot) const {
     if ((!e.done && !slot.in_phases()) || posted) nodes.add(e.placement->primary());
   }
   if (slot.verbs_pending != 0 && slot.phase == Phase::kReplicate) nodes |= slot.ring_nodes;
+  if (slot.scans != nullptr) nodes |= silent_scans(slot);
   return nodes - NodeSet::of(ctx_.self);
 }
 

@@ -3,7 +3,9 @@
 #include "weft/base/check.h"
 #include "weft/base/marks.h"
 #include "weft/txn/key_part.h"
+#include "weft/txn/scan_messages.h"
 #include "weft/txn/slot_table.h"
+#include "weft/txn/txn_scan.h"
 
 namespace weft {
 
@@ -24,7 +26,7 @@ uint32_t CommitCredit::small_bytes(const Limits& limits) {
 bool CommitCredit::is_small(const TxnSlot& slot) const {
   constexpr uint32_t kKeys = 4;
   static_assert(kMessages + kKeys * kKey + 3 * kSmallCommitBytes <= kSmallBytes);
-  return has_small_ && slot.count <= kKeys && slot.bytes_used <= small_bytes_max_;
+  return has_small_ && slot.count <= kKeys && slot.bytes_used <= small_bytes_max_ && slot.scans == nullptr;
 }
 
 void CommitCredit::plan(TxnSlot& slot) {
@@ -35,6 +37,9 @@ void CommitCredit::plan(TxnSlot& slot) {
     if (e.write != Write::kNone) bytes += static_cast<uint32_t>(padded(e.new_bytes));
     const NodeSet at = slot.participants & (e.placement->in_sync | e.placement->catching_up);
     for (const NodeId n : at) slot.need[n.value] += bytes;
+  }
+  for (const TxnScan* scan = slot.scans; scan != nullptr; scan = scan->next) {
+    slot.need[scan->placement->primary().value] += static_cast<uint32_t>(sizeof(uint64_t) + check_bytes(scan->check));
   }
 }
 

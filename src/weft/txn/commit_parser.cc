@@ -8,6 +8,8 @@
 #include "weft/txn/key_part.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/notices.h"
+#include "weft/txn/scan_messages.h"
+#include "weft/txn/txn_scan.h"
 
 namespace weft {
 
@@ -156,6 +158,20 @@ bool CommitParser::parse_shipped(const Message& m, Batch* batch) {
   const size_t first = batch->keys.size();
   if (refused || m.body.size() <= before || !take_keys<Kind::kReplicate>(m, before, &replicates_, batch)) return false;
   return batch->keys.size() - first == reply.keys && reply.keys <= reply.writes;
+}
+
+bool CommitParser::parse_check_scans(const Message& m, Batch* batch) {
+  size_t rest = 0;
+  if (!check_request(m) || !take_checks_size(m, &rest) || m.body.size() - rest < request_bytes_) return false;
+  const std::byte* at = m.body.data() + sizeof(uint64_t);
+  const std::byte* const end = m.body.data() + rest;
+  ScanCheck check;
+  uint16_t scan = 0;
+  while (at != end) {
+    if (!take_check(ctx_, &at, end, &check, &scan) || scan >= TxnScan::kScansMax) return false;
+  }
+  const size_t before = rest + request_bytes_;
+  return m.body.size() == before || take_keys<Kind::kLock>(m, before, &validates_, batch);
 }
 
 bool CommitParser::parse_unlock(const Message& m, Batch* batch) {

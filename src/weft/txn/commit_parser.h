@@ -24,6 +24,7 @@ class CommitParser {
   // kReplicateFor: a kReplicate, after the coordinator's node. kShipped: its keys, if it has any.
   bool parse_replicate_for(const Message& message, Batch* batch);
   bool parse_shipped(const Message& message, Batch* batch);
+  bool parse_check_scans(const Message& message, Batch* batch);
   bool parse_unlock(const Message& message, Batch* batch);
   bool parse_done(const Message& message, Batch* batch) const;
 

@@ -6,6 +6,8 @@
 #include "weft/txn/messages.h"
 #include "weft/txn/own_transport.h"
 #include "weft/txn/piece_sender.h"
+#include "weft/txn/scan_checks.h"
+#include "weft/txn/txn_scan.h"
 #include "weft/txn/verb_transport.h"
 
 namespace weft {
@@ -20,8 +22,9 @@ Coordinator::Coordinator(WorkerContext& ctx, bool truncates_by_next_use, SlotTab
       own_(transports.own),
       verbs_(transports.verbs),
       pieces_(transports.pieces),
+      scans_(transports.scans),
       credit_(ctx.limits, credit, ctx.large_commit_bytes),
-      local_(ctx, slots.size()),
+      local_(ctx, slots.size(), transports.scans),
       truncation_(ctx, slots, truncates_by_next_use) {}
 
 // What the application asks for.
@@ -69,7 +72,7 @@ void Coordinator::begin_commit(TxnSlot& slot) {
   WEFT_CHECK(slot.reads_pending == 0 && slot.phase == Phase::kExecute && !slot.acknowledged,
              "a commit begins once, when all reads are in");
   const bool local = plan(slot);
-  if (slot.outcome.code == Code::kOk && slot.count == 0) {
+  if (slot.outcome.code == Code::kOk && slot.count == 0 && slot.scans == nullptr) {
     slot.enter(TxnStage::kCommitting);
     acks_.acknowledge(slot);
     finish(slot);
@@ -98,7 +101,9 @@ void Coordinator::begin_commit(TxnSlot& slot) {
 
 // Returns true if the commit involves only this node.
 WEFT_INLINE bool Coordinator::plan(TxnSlot& slot) {
-  const NodeSet nodes = planner_.plan(slot);
+  NodeSet nodes = planner_.plan(slot);
+  if (slot.scans != nullptr) [[unlikely]]
+    nodes |= scans_->plan(slot);
   if (is_local(slot, nodes)) return true;
   slot.participants = nodes;
   if (verbs_ != nullptr) verbs_->plan(slot);
@@ -120,7 +125,8 @@ bool Coordinator::is_local(const TxnSlot& slot, NodeSet nodes) const {
 
 // Rule G7: whether all that a transaction has read was at this node's replicas, and still is what they may serve.
 bool Coordinator::holds_here(const TxnSlot& slot) const {
-  if (slot.outcome.code != Code::kOk) return false;
+  // A scan is checked at its primary.
+  if (slot.outcome.code != Code::kOk || slot.scans != nullptr) return false;
   for (uint16_t i = 0; i < slot.count; ++i) {
     if (!slot.entry(i).newest && !slot.entry(i).unvalidated) return false;
   }
@@ -194,6 +200,8 @@ void Coordinator::enter(TxnSlot& slot, Phase phase) {
   if (phase == Phase::kUnlock) step = {slot.locked_nodes, slot.locked_nodes};
   WEFT_CHECK((step.await_from - slot.participants).empty(), "a commit awaits its participants only");
   if (phase == Phase::kReplicate) slot.record_nodes |= step.send_to;
+  if (slot.scans != nullptr && phase == Phase::kValidate) [[unlikely]]
+    return enter_with_scans(slot, step);
   if (slot.in_pieces) [[unlikely]]
     return enter_in_pieces(slot, phase, step);
   if (own_ != nullptr && !run_own(slot, phase, &step)) return;
@@ -221,6 +229,29 @@ void Coordinator::enter_in_pieces(TxnSlot& slot, Phase phase, const PlanStep& st
   if (slot.phase_over()) return;
   pieces_->add(slot, phase, step.send_to);
   count_round_trip(slot, phase);
+}
+
+// Validates where there are scans to check. Each node gets one message for its keys and its scans.
+void Coordinator::enter_with_scans(TxnSlot& slot, PlanStep step) {
+  scans_->begin(slot);
+  if (!slot.in_pieces && own_ != nullptr && step.send_to.contains(ctx_.self)) {
+    if (!run_own(slot, Phase::kValidate, &step)) return;
+    scans_->check_own(slot);
+    slot.waiting = {};
+    if (slot.outcome.code != Code::kOk) return;
+  }
+  if (verbs_ != nullptr) verbs_->post_phase(slot, Phase::kValidate, &step);
+  slot.waiting = step.await_from;
+  if (slot.phase_over()) return;
+  const NodeSet with_scans = ScanChecks::nodes_with_scans(slot, step.send_to);
+  const NodeSet without = step.send_to - with_scans;
+  scans_->send(slot, with_scans);
+  if (slot.in_pieces) {
+    if (!without.empty()) pieces_->add(slot, Phase::kValidate, without);
+  } else if (!without.empty()) {
+    messages_.send(slot, Phase::kValidate, without);
+  }
+  count_round_trip(slot, Phase::kValidate);
 }
 
 // Runs the phase at this node, if it has a part in it. Returns false if that was refused: then nobody else is asked.
@@ -253,6 +284,8 @@ void Coordinator::advance(TxnSlot& slot) {
   // In doubt, where views do not change: others may have applied it, so nobody may abort it any more.
   if (slot.acknowledged && slot.outcome.kind == OutcomeKind::kUnknown) return;
   do {
+    if (slot.scans != nullptr && slot.phase == Phase::kValidate) [[unlikely]]
+      scans_->end(slot);
     if (slot.outcome.code != Code::kOk && slot.phase != Phase::kUnlock) {
       abort(slot);
       return;
@@ -380,8 +413,14 @@ void Coordinator::on_reply(const Batch&, std::span<const Message> run) {
     }
     slot.waiting -= source;
     if (static_cast<Code>(answer.code) != Code::kOk) {
-      fail(slot, static_cast<Code>(answer.code), answer.index < slot.count ? &slot.entry(answer.index) : nullptr,
-           Owner(answer.holder));
+      const Owner holder(answer.holder);
+      if (answer.index >= TxnScan::kIndexBase) {
+        const auto scan = static_cast<uint16_t>(answer.index - TxnScan::kIndexBase);
+        fail_scan(slot, find_scan(slot, scan), static_cast<Code>(answer.code), holder);
+      } else {
+        const Entry* const entry = answer.index < slot.count ? &slot.entry(answer.index) : nullptr;
+        fail(slot, static_cast<Code>(answer.code), entry, holder);
+      }
     } else if (slot.phase == Phase::kLock) {
       slot.locked_nodes |= source;
       slot.record_nodes |= source;

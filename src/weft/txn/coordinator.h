@@ -26,6 +26,7 @@ namespace weft {
 
 class OwnTransport;
 class PieceSender;
+class ScanChecks;
 class VerbTransport;
 
 class Coordinator {
@@ -36,6 +37,7 @@ class Coordinator {
     OwnTransport* own;              // nullptr if a row uses verbs: then this node is sent messages too
     VerbTransport* verbs;           // nullptr if no row uses any
     PieceSender* pieces = nullptr;  // of large commits; nullptr: there are none
+    ScanChecks* scans = nullptr;    // nullptr: nobody scans
   };
   // `truncates_by_next_use`: RowSet::truncates_by_next_use.
   Coordinator(WorkerContext& ctx, bool truncates_by_next_use, SlotTable& slots, ClientAcks& acks, CreditGate& credit,
@@ -82,6 +84,7 @@ class Coordinator {
   bool plan(TxnSlot& slot);
   bool reserve(TxnSlot& slot);
   void enter(TxnSlot& slot, Phase phase);
+  void enter_with_scans(TxnSlot& slot, PlanStep step);
   void enter_in_pieces(TxnSlot& slot, Phase phase, const PlanStep& step);
   void count_round_trip(TxnSlot& slot, Phase phase);
   void advance(TxnSlot& slot);
@@ -94,6 +97,7 @@ class Coordinator {
   OwnTransport* const own_;
   VerbTransport* const verbs_;
   PieceSender* const pieces_;
+  ScanChecks* const scans_;
   CommitCredit credit_;
   LocalCommits local_;
   Truncation truncation_;

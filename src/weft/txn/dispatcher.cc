@@ -58,6 +58,9 @@ WEFT_INLINE void Dispatcher::parse(Message& m) {
     case Kind::kShipped:
       ok = parser_.parse_shipped(m, &batch_);
       break;
+    case Kind::kCheckScans:
+      ok = parser_.parse_check_scans(m, &batch_);
+      break;
     case Kind::kUnlock:
       ok = parser_.parse_unlock(m, &batch_);
       break;

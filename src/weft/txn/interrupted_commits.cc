@@ -1,6 +1,7 @@
 #include "weft/txn/interrupted_commits.h"
 
 #include "weft/base/check.h"
+#include "weft/txn/txn_scan.h"
 
 namespace weft {
 
@@ -39,6 +40,7 @@ void InterruptedCommits::freeze(TxnSlot& slot) {
     e.locked = e.asked = e.announced = false;
     e.credit = 0;
   }
+  if (slot.scans != nullptr) end_scans(slot, Code::kEpoch);
   slot.done_upto = slot.count;
   slot.reads_pending = 0;
   slot.waiting = {};

@@ -4,6 +4,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/inline.h"
+#include "weft/txn/scan_checks.h"
 
 namespace weft {
 
@@ -33,7 +34,10 @@ void LocalCommits::commit(TxnSlot& slot) {
   WEFT_CHECK(slot.count <= locks_.size(), "limits bound a transaction's keys");
   const Owner owner = ctx_.owner(ctx_.self, slot.index);
   const uint16_t locked = lock(slot, owner);
+  const bool scans = slot.scans != nullptr && slot.outcome.code == Code::kOk;
+  if (scans) scans_->begin(slot);
   if (slot.outcome.code == Code::kOk) validate(slot, owner);
+  if (scans && slot.outcome.code == Code::kOk) scans_->check_own(slot);
   const bool commits = slot.outcome.code == Code::kOk;
   slot.enter(commits ? TxnStage::kCommitting : TxnStage::kAborting);
   for (uint16_t i = 0; i < locked; ++i) {

@@ -15,9 +15,15 @@
 
 namespace weft {
 
+class ScanChecks;
+
 class LocalCommits {
  public:
-  LocalCommits(WorkerContext& ctx, size_t slots) : ctx_(ctx), locks_(ctx.limits.txn_keys_max) { queue_.reserve(slots); }
+  // `scans` may be nullptr: nobody scans.
+  LocalCommits(WorkerContext& ctx, size_t slots, ScanChecks* scans = nullptr)
+      : ctx_(ctx), scans_(scans), locks_(ctx.limits.txn_keys_max) {
+    queue_.reserve(slots);
+  }
 
   void add(TxnSlot& slot) { queue_.push_back(&slot); }
   bool empty() const { return queue_.empty(); }
@@ -34,6 +40,7 @@ class LocalCommits {
   void validate(TxnSlot& slot, Owner owner);
 
   WorkerContext& ctx_;
+  ScanChecks* const scans_;
   std::vector<TxnSlot*> queue_;
   std::vector<Locked> locks_;  // held by the commit in progress, by entry
 };

@@ -40,6 +40,9 @@ enum class Kind : uint8_t {
   kShip,      // CommitRequest, ShipHeader, arguments, (ShippedValue, value)...: execute this procedure   -> kShipped
   kShipped,   // ShippedReply, reply, KeyPart...
   kReplicateFor,  // the coordinator's node, then as kReplicate: from who executed its procedure   -> kAck to it
+  kScanRange,     // ScanRequest, its two bounds: a page of a range   -> kScanned
+  kScanned,       // ScanReply, items (scan_page.h)
+  kCheckScans,    // the bytes of (ScanCheckHead, two bounds)..., these, then as kValidate, also without keys
 };
 
 enum GetFlags : uint8_t {
@@ -322,6 +325,45 @@ static_assert(sizeof(ShippedReply) == 32);
 
 // Longer ones are not shipped: of each message about them, without the packet's headers.
 inline constexpr uint32_t kShipBytesMax = 4096;
+
+// Asks for what a range has from its beginning on; the tag is the slot. The bounds follow, each padded.
+struct ScanRequest {
+  uint32_t sequence;  // low bits of the transaction's
+  uint16_t scan;      // its index in the transaction
+  uint16_t table;
+  uint32_t items_max;
+  uint32_t room;  // bytes of items that the answer may bring
+  uint32_t from_bytes;
+  uint32_t to_bytes : 31;
+  uint32_t backward : 1;
+};
+static_assert(sizeof(ScanRequest) == 24);
+
+// The answer; the tag is the slot. A refusal has no items.
+struct ScanReply {
+  uint64_t erases;  // Table::erases() of the partition before the first item was read
+  uint64_t needed;  // the first item takes so many bytes, more than there was room for; 0: it does not
+  uint32_t sequence;
+  uint16_t scan;
+  uint8_t code;  // Code
+  uint8_t more;  // there may be more in the range
+  uint32_t items;
+  uint32_t holder;  // Owner, if code is kLocked
+};
+static_assert(sizeof(ScanReply) == 32);
+
+// A scan as its partition's primary checks it (ScanCheck in scan_page.h).
+struct ScanCheckHead {
+  uint64_t digest[2];
+  uint64_t erases;
+  uint32_t items;
+  uint16_t table;
+  uint16_t scan;
+  uint32_t from_bytes;
+  uint32_t to_bytes : 31;
+  uint32_t has_erases : 1;
+};
+static_assert(sizeof(ScanCheckHead) == 40);
 
 struct RingRead {
   uint64_t position;

@@ -194,6 +194,19 @@ constexpr bool aborts_acked_after_unlock(const Protocol& row) { return row.refus
 // have answered may be serialized at that moment, so nothing can slip in between.
 constexpr bool backups_serve_single_reads(const Protocol& row) { return row.locks_reads(); }
 
+// Which transactions of a row may scan ranges of ordered tables (rule G8).
+//
+// A scan is checked again before the commit point, when all locks are taken, and the transaction is serialized no later
+// than that check: nothing locks what is not there, so a range may change right after it. Where all locks are the
+// commit point there is no such moment. Where backups serve reads that nobody validates, a transaction that writes must
+// be serialized when its backups have hidden the old values, which is after the check, as above: in such rows only
+// transactions that write nothing may scan.
+enum class RowScans : uint8_t { kYes, kReadOnly };
+constexpr RowScans scans_of(const Protocol& row) {
+  return row.commits == CommitRule::kUnanimous || backups_serve_single_reads(row) ? RowScans::kReadOnly
+                                                                                  : RowScans::kYes;
+}
+
 // Whether commits of a row have the phase. (While a replica of a partition is catching up, every row replicates.)
 constexpr bool has_phase(const Protocol& row, Phase phase) {
   if (phase == Phase::kLock) return row.lock.at != Replicas::kNone;

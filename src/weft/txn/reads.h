@@ -55,6 +55,14 @@ class Reads {
   // The channel to this peer is closed: reads that wait for its answer fail.
   void on_peer_lost(TxnSlot& slot, NodeId peer);
 
+  // The turn for a large answer of this peer, which needs no credit (K3). False: somebody has it.
+  bool take_turn(NodeId peer) {
+    if (large_gets_.contains(peer)) return false;
+    large_gets_.add(peer);
+    return true;
+  }
+  void give_turn(NodeId peer) { large_gets_.remove(peer); }
+
   // For reads by verbs: asks the primary what they cannot find out.
   void ask_primary(TxnSlot& slot, uint16_t entry);
   // The primary has said how long the value is.

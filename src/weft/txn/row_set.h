@@ -51,6 +51,8 @@ class RowSet {
   }
   // Whether backups may answer reads that are validated: their tables are no older than what is committed (rule G6).
   bool backups_answer_reads() const { return !first().lazy_backups(); }
+  // And scans, which are checked by what a backup counts: it applies every erase before its primary does (rule G8).
+  bool backups_answer_scans() const { return first().apply == Apply::kOnArrival; }
   bool backups_answer_single_reads() const {
     return backups_answer_reads() && any([](const Protocol& row) { return backups_serve_single_reads(row); });
   }

@@ -17,6 +17,7 @@ void clear(TxnSlot& slot) {
   slot.capacity = TxnSlot::kInlineEntries;
   slot.entries = slot.inline_entries.data();
   slot.places = nullptr;
+  slot.scans = slot.awaited_scan = nullptr;
   slot.last_entry = 0;
   slot.waiter = {};
   slot.phase = Phase::kExecute;

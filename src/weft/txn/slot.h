@@ -21,6 +21,7 @@
 namespace weft {
 
 class TxnWorker;
+struct TxnScan;
 
 // What the first write of a key requires of its state before: insert that it is absent, erase that it is present.
 enum class Precondition : uint8_t { kNothing, kAbsent, kPresent };
@@ -187,6 +188,8 @@ struct alignas(64) TxnSlot {
   uint16_t last_entry = 0;     // the last one that was looked up
   uint16_t place_mask = 0;     // one less than the number of places
   uint16_t* places = nullptr;  // if there are many entries: a table from hashes to index + 1; 0: none
+  TxnScan* scans = nullptr;    // in the order of their beginning (txn_scan.h)
+  TxnScan* awaited_scan = nullptr;
   TxnWorker* txn_worker = nullptr;
   OwnerFormat owners{1, kSlotsMax};
   // Of the slot, not of its transaction (truncation.h): the nodes that may still have a record of a finished one, since

@@ -58,6 +58,27 @@ Value Txn::GetAwaiter::await_resume() const noexcept {
   return value;
 }
 
+ScanHandle Txn::scan_async(TableId table, Key from, Key to, uint32_t limit, Direction direction) {
+  return slot_->txn_worker->range_scans().start(*slot_, table, from, to, limit, direction);
+}
+
+bool Txn::is_ready(ScanHandle handle) const { return Scans::is_ready(*slot_, handle); }
+Scan Txn::scanned(ScanHandle handle) const { return Scans::result(*slot_, handle); }
+
+bool Txn::ScanAwaiter::await_ready() const noexcept { return Scans::is_ready(*slot, handle); }
+
+void Txn::ScanAwaiter::await_suspend(std::coroutine_handle<> h) const noexcept {
+  WEFT_CHECK(!slot->waiter, "one coroutine at a time waits for a transaction");
+  slot->wait_upto = UINT16_MAX;  // no read ends this wait
+  slot->awaited_scan = find_scan(*slot, handle.index);
+  slot->txn_worker->client_waits().begin(*slot, h);
+}
+
+Scan Txn::ScanAwaiter::await_resume() const noexcept {
+  slot->awaited_scan = nullptr;
+  return Scans::result(*slot, handle);
+}
+
 Code Txn::put(TableId table, Key key, std::string_view value) {
   return slot_->txn_worker->reads().write(*slot_, table, key, Write::kPut, value);
 }
@@ -96,7 +117,8 @@ TxnId Txn::id() const { return slot_->id(slot_->txn_worker->context().id); }
 bool Txn::refused() const { return slot_->stage == TxnStage::kFinished && slot_->sequence == 0; }
 Code Txn::set_protocol(std::string_view name) {
   const std::optional<uint8_t> row = slot_->txn_worker->node()->rows().find(name);
-  if (!row || slot_->stage != TxnStage::kExecuting || slot_->count != 0) return Code::kInvalidArgument;
+  if (!row || slot_->stage != TxnStage::kExecuting || slot_->count != 0 || slot_->scans != nullptr)
+    return Code::kInvalidArgument;
   slot_->row = *row;
   return Code::kOk;
 }

@@ -195,6 +195,22 @@ Code TxnKeys::write(TxnSlot& slot, Entry& e, Write write, std::string_view value
   return Code::kOk;
 }
 
+std::byte* TxnKeys::take_or_reject(TxnSlot& slot, size_t bytes, CountAs as) {
+  uint32_t nothing = 0;
+  uint32_t& counted = as == CountAs::kUsed ? slot.bytes_used : as == CountAs::kRead ? slot.bytes_read : nothing;
+  if (as != CountAs::kNothing && !fits(counted + padded(bytes))) {
+    reject_bytes(slot, nullptr, counted + bytes);
+    return nullptr;
+  }
+  std::byte* const at = take_bytes(slot, bytes);
+  if (at == nullptr) {
+    reject_taken(slot, nullptr, bytes);
+    return nullptr;
+  }
+  counted += static_cast<uint32_t>(padded(bytes));
+  return at;
+}
+
 void TxnKeys::keep_value(TxnSlot& slot, Entry& e, ByteView value) {
   WEFT_CHECK(e.read && !e.done, "a value is kept for a read that is under way");
   const bool too_much = !fits(slot.bytes_read + padded(value.size()));

@@ -40,6 +40,10 @@ class TxnKeys {
     if (need != 0) store(at + need - 8, uint64_t{0});  // padding goes over the wire: never leak what was there before
     return at;
   }
+  // The same for what a scan keeps, which is refused by name: bytes that count as used (its bounds), as read (its
+  // items) or as neither. nullptr: rejected.
+  enum class CountAs : uint8_t { kUsed, kRead, kNothing };
+  std::byte* take_or_reject(TxnSlot& slot, size_t bytes, CountAs as);
   // Copies the value that was read into the transaction.
   void keep_value(TxnSlot& slot, Entry& entry, ByteView value);
   // Notes a write. Returns kOk, or why the transaction will not commit.

@@ -47,6 +47,8 @@ PortOptions port_options(const Node& node, WorkerId id) {
                           wire_bytes_max(port.message_bytes_max) +
                           wire_bytes_max(size_t{options.limits.txn_keys_max} * 16 + 64) +
                           wire_bytes_max(size_t{options.limits.value_bytes_max} + 64);
+  // The same value with its key, or the bounds of the scan that asks for it.
+  port.queued_bytes_max += wire_bytes_max(size_t{options.limits.key_bytes_max} * 2 + 128);
   // Pieces take more packets than fragments if they are small; few wait at a time.
   port.queued_bytes_max +=
       piece_overhead(port.message_bytes_max + options.limits.credit_bytes, piece_bytes(node.spec())) +
@@ -121,22 +123,27 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
       messages_(ctx_),
       own_(ctx_, participant_),
       piece_sender_(ctx_, piece_bytes(node->spec())),
+      table_scans_(ctx_),
+      scan_checks_(ctx_, node->rows(), table_scans_, messages_),
       verbs_(node->rows().uses_verbs()
                  ? std::make_unique<OneSided>(ctx_, node->rows(), node->spec().options, *node->verb_memory(),
                                               std::move(memory.locations), planner_, messages_, slots_)
                  : nullptr),
       coordinator_(ctx_, node->rows().truncates_by_next_use(), slots_, acks_, credit_, planner_,
                    {messages_, verbs_ == nullptr ? &own_ : nullptr, verbs_ != nullptr ? &verbs_->transport() : nullptr,
-                    &piece_sender_}),
+                    &piece_sender_, &scan_checks_}),
       client_waits_(ctx_, slots_, acks_, coordinator_),
       interrupted_(ctx_, slots_, acks_, coordinator_),
       reads_(ctx_, read_rules(*node), planner_, slots_, keys_, credit_, acks_, coordinator_),
       execute_(ctx_, planner_, slots_, keys_, credit_, reads_),
+      range_scans_(ctx_, node->spec().options.local_reads && node->rows().backups_answer_scans(),
+                   {slots_, keys_, credit_, acks_, coordinator_, reads_, table_scans_}),
       shipped_(ctx_, planner_, slots_, keys_, credit_, participant_, acks_, coordinator_),
       parser_(ctx_, records_),
       piece_receiver_(ctx_, parser_, records_, participant_, message_bytes_max(node->spec().options.limits)),
       read_server_(ctx_, records_, participant_),
       execute_server_(ctx_, participant_),
+      scan_server_(ctx_, table_scans_, participant_, records_.slots()),
       ship_server_(make_ship_server()),
       dispatcher_(ctx_, parser_, slots_),
       transfer_(ctx_),
@@ -160,6 +167,7 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
   for (Service* service : services_) recovery_.add_service(service);
   recovery_.add_service(&piece_receiver_);
   recovery_.add_service(&execute_);
+  recovery_.add_service(&range_scans_);
   if (ship_server_ != nullptr) {
     services_.push_back(ship_server_.get());
     recovery_.add_service(ship_server_.get());
@@ -190,6 +198,9 @@ void TxnParts::register_handlers() {
   dispatcher_.handle<&Participant::on_unlock>(Kind::kUnlock, &participant_);
   dispatcher_.handle<&ExecuteServer::on_execute>(Kind::kExecute, &execute_server_);
   dispatcher_.handle<&ExecuteAtOnce::parse, &ExecuteAtOnce::on_executed>(Kind::kExecuted, &execute_);
+  dispatcher_.handle<&ScanServer::parse_range, &ScanServer::on_range>(Kind::kScanRange, &scan_server_);
+  dispatcher_.handle<&Scans::parse, &Scans::on_scanned>(Kind::kScanned, &range_scans_);
+  dispatcher_.handle<&ScanServer::on_check>(Kind::kCheckScans, &scan_server_);
   if (ship_server_ != nullptr) {
     dispatcher_.handle<&ShipServer::parse, &ShipServer::on_ship>(Kind::kShip, ship_server_.get());
     dispatcher_.handle<&ShippedTxns::on_shipped>(Kind::kShipped, &shipped_);

@@ -3,6 +3,7 @@
 //   path of a transaction       reads.h, txn_keys.h, slot_table.h -> coordinator.h, plan.h -> message_transport.h,
 //                               verb_transport.h, local_commits.h -> client_acks.h
 //   stored procedures           procedure.h, execute_at_once.h -> execute_server.h; shipped_txns.h -> ship_server.h
+//   ranges of ordered tables    scans.h -> scan_server.h, scan_page.h; when they commit: scan_checks.h
 //   when no answer ends it      client_waits.h, interrupted_commits.h
 //   at the other node           dispatcher.h, commit_parser.h -> participant.h, backup_writes.h, read_server.h,
 //                               log_receiver.h
@@ -46,6 +47,10 @@
 #include "weft/txn/read_server.h"
 #include "weft/txn/reads.h"
 #include "weft/txn/recovery.h"
+#include "weft/txn/scan_checks.h"
+#include "weft/txn/scan_page.h"
+#include "weft/txn/scan_server.h"
+#include "weft/txn/scans.h"
 #include "weft/txn/ship_server.h"
 #include "weft/txn/shipped_txns.h"
 #include "weft/txn/slot_table.h"
@@ -73,6 +78,7 @@ class TxnParts {
   Reads& reads() { return reads_; }
   TxnKeys& keys() { return keys_; }
   ExecuteAtOnce& execute() { return execute_; }
+  Scans& range_scans() { return range_scans_; }
   ShippedTxns& shipped() { return shipped_; }
   ShipServer* ship_server() { return ship_server_.get(); }  // nullptr if no row ships procedures
   StepOutput& step_output() { return step_output_; }
@@ -111,18 +117,22 @@ class TxnParts {
   MessageTransport messages_;
   OwnTransport own_;
   PieceSender piece_sender_;
+  TableScans table_scans_;
+  ScanChecks scan_checks_;
   const std::unique_ptr<OneSided> verbs_;  // nullptr: the row uses none
   Coordinator coordinator_;
   ClientWaits client_waits_;
   InterruptedCommits interrupted_;
   Reads reads_;
   ExecuteAtOnce execute_;
+  Scans range_scans_;
   ShippedTxns shipped_;
   StepOutput step_output_;  // of the last step that ran
   CommitParser parser_;
   PieceReceiver piece_receiver_;
   ReadServer read_server_;
   ExecuteServer execute_server_;
+  ScanServer scan_server_;
   const std::unique_ptr<ShipServer> ship_server_;  // nullptr: no row ships
   Dispatcher dispatcher_;
   StateTransfer transfer_;

@@ -32,6 +32,7 @@ bool TxnWorker::commit_steps() {
   if (credit_.take_came_back()) {
     busy |= reads_.retry();
     busy |= execute_.retry();
+    busy |= range_scans_.retry();
     busy |= coordinator_.retry_commits();
   }
   if (verbs_ != nullptr && slots_.runs_short()) verbs_->verb_issuer().flush_unsignalled_now();
@@ -70,8 +71,8 @@ void TxnWorker::before_sleep() {
 }
 
 bool TxnWorker::pending() const {
-  return reads_.pending() || coordinator_.pending() || participant_.has_acks() || credit_.came_back() ||
-         !piece_sender_.empty() || !piece_receiver_.empty() ||
+  return reads_.pending() || range_scans_.pending() || coordinator_.pending() || participant_.has_acks() ||
+         credit_.came_back() || !piece_sender_.empty() || !piece_receiver_.empty() ||
          ctx_.state.views.published_epoch() > ctx_.view().epoch.value || !ctx_.faults.empty() || port_.pending() ||
          (verbs_ != nullptr && verbs_->verb_issuer().pending());
 }
@@ -107,6 +108,7 @@ void TxnWorker::lose_peer(NodeId peer, const Error& error) {
   slots_.for_each([&](TxnSlot& slot) {
     reads_.on_peer_lost(slot, peer);
     execute_.on_peer_lost(slot, peer);
+    range_scans_.on_peer_lost(slot, peer);
     interrupted_.on_peer_lost(slot, peer);
   });
 }
@@ -117,7 +119,7 @@ bool TxnWorker::idle() const {
   if (!ctx_.views.lost_peers().empty()) return !reads_.pending();
   if (verbs_ != nullptr && !verbs_->idle()) return false;
   return slots_.all_free() && records_.open_records() == 0 && !coordinator_.has_notices() &&
-         !participant_.has_notices() && !reads_.pending() && piece_receiver_.empty();
+         !participant_.has_notices() && !reads_.pending() && range_scans_.idle() && piece_receiver_.empty();
 }
 
 void TxnWorker::drain_rings() {

@@ -19,7 +19,10 @@ class TxnWorker final : public WorkerTasks, public TxnParts {
 
   // The worker's loop.
   void begin_step() override { acks_.begin_step(); }
-  bool table_batch() override { return reads_.run_batch(); }
+  bool table_batch() override {
+    const bool some = reads_.run_batch();
+    return range_scans_.run_batch() || some;
+  }
   bool commit_steps() override;
   bool flush() override;
   bool poll() override;
