@@ -61,6 +61,7 @@ const std::vector<BugPin>& planted_bugs() {
     planted.where.replicas = 3;
     planted.where.impatient = false;
     planted.where.piece_bytes = 0;
+    planted.where.scans = false;
     planted.where.bugs.mask = static_cast<uint64_t>(which);
     return planted;
   };
@@ -173,6 +174,15 @@ const std::vector<BugPin>& planted_bugs() {
   BugPin aborts = shipped(PlantedBug::kAbortsShipped, "abort what was shipped", 3);
   aborts.where.impatient = true;
   aborts.where.faults = *parse_faults("cut,break,one-way,alone");
+  // Bugs of scans, which keys that come and go show.
+  const auto scanned = [&](PlantedBug which, std::string_view name) {
+    BugPin planted = bug(which, name, "dnl4", SimWorkload::kToken);
+    planted.where.scans = true;
+    planted.where.single_key_percent = 0;
+    return planted;
+  };
+  BugPin scan_moments = scanned(PlantedBug::kScansOfTwoMoments, "check scans at several moments");
+  scan_moments.where.transactions = kTransactionsDefault;
   static const std::vector<BugPin> kBugs{
       pinned(1, bug(PlantedBug::kSkipValidation, "skip validation", "dnl4", SimWorkload::kAppend)),
       pinned(1, bug(PlantedBug::kUnlockEarly, "unlock early", "dnl4", SimWorkload::kAppend)),
@@ -214,6 +224,8 @@ const std::vector<BugPin>& planted_bugs() {
       pinned(22, shipped(PlantedBug::kReadsNotLocked, "ship what is read without locking it", 3)),
       pinned(87, shipped(PlantedBug::kExecutorForgets, "forget at the executor what is written elsewhere", 2)),
       pinned(1, shipped(PlantedBug::kLogFinishesNothing, "let a log wait for the notice that it overtakes", 3)),
+      pinned(8, scanned(PlantedBug::kScanWithoutBound, "check a scan up to as many keys as it found")),
+      pinned(378, scan_moments),
       pinned(3, at_crash(PlantedBug::kReusedUnacked, "use a slot again before all know of its abort", "dnl4", 4, 3)),
   };
   return kBugs;

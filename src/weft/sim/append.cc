@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 
 #include "weft/sim/list_value.h"
+#include "weft/sim/ordered_keys.h"
 #include "weft/sim/outcome_oracle.h"
 #include "weft/sim/workload.h"
 #include "weft/txn/txn_worker.h"
@@ -87,6 +89,13 @@ class AppendWorkload final : public Workload {
   void end() override { outcomes_.end(); }
 
  private:
+  // A range that a transaction is going to read, of one prefix of the ordered table.
+  struct Range {
+    size_t before = SIZE_MAX;  // the plan that it comes before; SIZE_MAX: none is read
+    uint64_t prefix = 0, from = 0, to = 0;
+    uint32_t limit = Txn::kNoLimit;
+    Direction direction = Direction::kForward;
+  };
   // One operation that a transaction is going to do.
   struct Plan {
     uint64_t place = 0;
@@ -101,11 +110,13 @@ class AppendWorkload final : public Workload {
     Intent intent = Intent::kRead;
     uint64_t element = 0;
     ReadHandle handle;
-    Key key() const { return bytes.empty() ? Key(number) : Key(std::string_view(bytes)); }
+    uint64_t stored = 0;  // the key of the integer table
+    Key key() const { return bytes.empty() ? Key(stored) : Key(std::string_view(bytes)); }
   };
   struct Attempt {
     SimTxn record;
     std::vector<Plan> plans;
+    Range range;
     bool async = false;        // all reads are started before the first is awaited
     uint64_t snapshot_ns = 0;  // a snapshot's longest pause between two reads
     size_t drop_before = SIZE_MAX;
@@ -134,6 +145,12 @@ class AppendWorkload final : public Workload {
   uint32_t pad_of(uint64_t number) const {
     return mix64(number * 7 + 3) % 100 < context_->config.large_percent ? context_->config.large_bytes : 0;
   }
+  Range range_for(Random& random, const Attempt& attempt) const;
+  bool in_integers(uint64_t number) const {
+    return !context_->config.byte_keys || number % generation_.size() % 2 == 0;
+  }
+  Task<void> scan(Client* client, Txn* txn, Attempt* attempt);
+  void take_scan(Attempt& attempt, const Scan& found);
   bool read(Attempt& attempt, const Plan& plan, const Value& value, List& list);
   void take_reply(Attempt& attempt, std::string_view reply);
   void write(Attempt& attempt, const Plan& plan, Txn& txn, List& list, bool found);
@@ -148,6 +165,9 @@ class AppendWorkload final : public Workload {
   Task<void> read_all(Client* client, Session session);
   Task<void> read_one(Client* client, Session session, Plan plan, RetryPolicy policy, bool must);
 
+  bool scans() const { return context_->config.scan_percent != 0; }
+
+  const OrderedKeys keys_{4};
   OutcomeOracle outcomes_;
   TableId integers_, bytes_;
   std::vector<uint64_t> generation_;  // by place
@@ -163,6 +183,7 @@ void AppendWorkload::declare(ClusterSpec& spec) {
   table.value_bytes_max = std::min(table.value_bytes_max, spec.options.limits.value_bytes_max);
   table.capacity = context_->config.capacity;
   spec.tables.push_back(table);
+  if (scans()) OrderedKeys::make_ordered(spec.tables.back());
   bytes_ = TableId(static_cast<uint16_t>(spec.tables.size()));
   table.name = "named lists";
   table.keys = KeyKind::kBytes;
@@ -177,6 +198,7 @@ AppendWorkload::Plan AppendWorkload::plan_for(Random& random, uint64_t place, bo
   plan.number = place + generation_[place] * generation_.size();
   plan.table = integers_;
   plan.name = std::to_string(plan.number);
+  plan.stored = scans() ? keys_.key(plan.number) : plan.number;
   if (context_->config.byte_keys && place % 2 == 1) {
     plan.table = bytes_;
     plan.bytes = "list " + plan.name;
@@ -216,7 +238,62 @@ AppendWorkload::Attempt AppendWorkload::plan_txn(Client* client) {
   attempt.async = random.chance(40);
   if (snapshot) attempt.snapshot_ns = random.chance(60) ? random.between(1, 20) * 1000 : 1;
   if (random.chance(context_->config.drop_percent)) attempt.drop_before = random.below(attempt.plans.size() + 1);
+  if (scans() && random.chance(context_->config.scan_percent)) attempt.range = range_for(random, attempt);
   return attempt;
+}
+
+AppendWorkload::Range AppendWorkload::range_for(Random& random, const Attempt& attempt) const {
+  Range range;
+  const auto appends = [](const Plan& plan) { return plan.append; };
+  const bool writes = std::any_of(attempt.plans.begin(), attempt.plans.end(), appends);
+  if (writes && context_->config.scans_read_only) return range;
+  const uint64_t last = *std::max_element(generation_.begin(), generation_.end()) + 1;
+  const uint64_t lows = generation_.size() * (last + 1) / keys_.prefixes + 1;
+  range.before = random.below(attempt.plans.size() + 1);
+  range.prefix = random.below(keys_.prefixes);
+  range.from = random.below(lows);
+  range.to = range.from + random.between(1, 12);
+  if (random.chance(40)) range.limit = static_cast<uint32_t>(random.between(1, 4));
+  if (random.chance(50)) range.direction = Direction::kBackward;
+  return range;
+}
+
+Task<void> AppendWorkload::scan(Client* client, Txn* txn, Attempt* attempt) {
+  const Range& range = attempt->range;
+  context_->doing(client, "scanning");
+  const Scan found = co_await txn->scan(integers_, OrderedKeys::key_at(range.prefix, range.from),
+                                        OrderedKeys::key_at(range.prefix, range.to), range.limit, range.direction);
+  take_scan(*attempt, found);
+}
+
+// A scan reads every key of its range, up to where its limit ended it; those that it did not find, as absent.
+void AppendWorkload::take_scan(Attempt& attempt, const Scan& found) {
+  const Range& range = attempt.range;
+  if (found.code != Code::kOk) {
+    attempt.failed = true;
+    return;
+  }
+  uint64_t from = OrderedKeys::key_at(range.prefix, range.from), to = OrderedKeys::key_at(range.prefix, range.to);
+  if (found.limited) {
+    const uint64_t last = found.items.back().integer;
+    (range.direction == Direction::kForward ? to : from) = last + (range.direction == Direction::kForward ? 1 : 0);
+  }
+  std::map<uint64_t, List> lists;
+  for (const Scan::Item& item : found.items) {
+    List list;
+    if (item.integer < from || item.integer >= to || !decode_list(item.value, list) ||
+        !lists.emplace(item.integer, list).second) {
+      context_->violation("a scan gave key " + std::to_string(item.integer) + " with a value of " +
+                          std::to_string(item.value.size()) + " bytes, which is torn, twice, or not in its range");
+      attempt.failed = true;
+      return;
+    }
+  }
+  for (uint64_t key = from; key < to; ++key) {
+    const uint64_t number = keys_.number(key);
+    if (!in_integers(number)) continue;
+    attempt.record.ops.push_back({false, std::to_string(number), 0, lists[key]});
+  }
 }
 
 bool AppendWorkload::read(Attempt& attempt, const Plan& plan, const Value& value, List& list) {
@@ -252,7 +329,13 @@ Task<void> AppendWorkload::operations(Client* client, Session session, Txn* txn,
     context_->doing(client, "reading several keys");
     co_await txn->wait_all();
   }
-  for (size_t i = 0; i < attempt->plans.size() && i != attempt->drop_before; ++i) {
+  for (size_t i = 0; i <= attempt->plans.size() && i != attempt->drop_before; ++i) {
+    if (i == attempt->range.before) {
+      Task<void> work = scan(client, txn, attempt);
+      co_await work;
+      if (attempt->failed) co_return;
+    }
+    if (i == attempt->plans.size()) break;
     const Plan& plan = attempt->plans[i];
     List list;
     bool found = false;
@@ -443,7 +526,7 @@ Task<void> AppendWorkload::declared(Client* client, Session session) {
     if (plan.table != integers_) continue;
     if (!plan.append && !reads) plan.element = ++elements_;
     plan.append |= !reads;
-    const DeclaredPart part{plan.number, plan.append ? plan.element : 0, pad_of(plan.number)};
+    const DeclaredPart part{plan.stored, plan.append ? plan.element : 0, pad_of(plan.number)};
     arguments.append(reinterpret_cast<const char*>(&part), sizeof part);
     if (plan.append) attempt.record.ops.push_back({true, plan.name, plan.element, {}});
     attempt.plans.push_back(std::move(plan));

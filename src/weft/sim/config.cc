@@ -67,6 +67,21 @@ void draw_pieces(const SimOptions& fixed, SimConfig& config) {
   if (fixed.piece_bytes) config.piece_bytes = *fixed.piece_bytes;
 }
 
+// Ranges are read as well as keys. The other seeds stay as they were.
+void draw_scans(const SimOptions& fixed, SimConfig& config) {
+  Random random(mix64(fixed.seed) ^ 0x5ca9);
+  WorkloadConfig& workload = config.workload;
+  const bool scans = fixed.scans.value_or(random.chance(35));
+  const uint32_t share = static_cast<uint32_t>(random.between(10, 60));
+  const auto retire_after = pick<uint32_t>(random, {4, 8, 64});
+  const Result<RowSet> rows = RowSet::parse(config.options.protocol, true);
+  const bool can = workload.kind == SimWorkload::kAppend || workload.kind == SimWorkload::kToken;
+  if (!scans || !can || !rows) return;
+  workload.scan_percent = share;
+  workload.scans_read_only = scans_of(rows->first()) == RowScans::kReadOnly;
+  workload.retire_after = std::min(workload.retire_after, retire_after);  // keys come into being more often
+}
+
 NetworkConfig draw_network(Random& random) {
   NetworkConfig network;
   network.base_ns = pick<uint64_t>(random, {300, 1500, 10'000});
@@ -267,6 +282,7 @@ SimConfig draw_config(const SimOptions& fixed) {
   draw_shipped(fixed, config);
   draw_joiners_and_patience(fixed, config);
   draw_snapshots(fixed.seed, config);
+  draw_scans(fixed, config);
   draw_verbs(fixed, config);
   config.aimed = config.transactions != 0 && config.faults.has(Fault::kCrash);
   config.aimed_links = config.transactions != 0 && config.faults.has(Fault::kBreak);
@@ -298,10 +314,11 @@ std::string SimConfig::text() const {
       << (transactions != 0 ? transactions : static_cast<uint64_t>(w.txns))
       << (transactions != 0 ? " txns in all, " : " txns each, ") << w.keys << " keys, hot " << w.hot_percent << " %, "
       << w.keys_per_txn << " keys a txn, reads " << w.read_percent << " %, one " << w.single_key_percent
-      << " %, declared " << w.declared_percent << " %, snapshots " << w.snapshot_percent << " %, keys live for "
-      << w.retire_after << " appends, think " << w.think_percent << " % " << w.think_ns << " ns, drop "
-      << w.drop_percent << " %, blind " << w.blind_percent << " %, large " << w.large_percent << " % " << w.large_bytes
-      << " B, room for " << w.capacity << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
+      << " %, declared " << w.declared_percent << " %, snapshots " << w.snapshot_percent << " %, scans "
+      << w.scan_percent << " %, keys live for " << w.retire_after << " appends, think " << w.think_percent << " % "
+      << w.think_ns << " ns, drop " << w.drop_percent << " %, blind " << w.blind_percent << " %, large "
+      << w.large_percent << " % " << w.large_bytes << " B, room for " << w.capacity
+      << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
   if (!network.atomic_with_cpu)
     out << "; locks by " << (o.remote_lock_mode == RemoteLockMode::kNicLoopback ? "loopback" : "messages");
   return out.str();

@@ -31,6 +31,8 @@ struct WorkloadConfig {
   uint32_t declared_percent = 0;    // transactions that call a stored procedure
   bool declared_reads = false;      // which reads some of its keys only, and whose outcome others ask for
   uint32_t snapshot_percent = 0;    // append, of the others: transactions that read several keys and write none
+  uint32_t scan_percent = 0;        // append, token: of the others, those that scan; 0: no table is ordered
+  bool scans_read_only = false;     // the row's: transactions that write do not scan
   uint32_t retire_after = 64;       // append: appends to a key; then its place gets a new key, which does not exist yet
   uint32_t think_percent = 0;       // operations followed by a sleep
   uint64_t think_ns = 0;            // up to this long
@@ -82,6 +84,7 @@ struct SimOptions {
   std::optional<uint64_t> limit_ns;
   std::optional<bool> impatient;        // SimConfig::answer_ns is short
   std::optional<uint32_t> piece_bytes;  // SimConfig::piece_bytes
+  std::optional<bool> scans;            // whether tables are ordered, and scanned
   std::optional<bool> loopback;         // atomic verbs are not atomic with the processor's, and verbs take all locks
   // A run of a campaign: at least this many transactions, at least one fault, and aimed crashes. 0: as the seed draws.
   uint64_t transactions = 0;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "weft/sim/ordered_keys.h"
 #include "weft/sim/workload.h"
 
 namespace weft::sim {
@@ -19,6 +20,7 @@ class TokenWorkload final : public Workload {
       : Workload(context),
         places_(std::clamp<uint64_t>(context->config.keys, 4, 30)),
         tokens_(places_ / 2),
+        keys_{context->config.scan_percent != 0 ? uint64_t{2} : uint64_t{1}},
         peeks_(places_) {}
 
   void declare(ClusterSpec& spec) override {
@@ -27,6 +29,7 @@ class TokenWorkload final : public Workload {
     table.name = "places";
     table.value_bytes_max = 8;
     table.capacity = 256;
+    if (scans()) OrderedKeys::make_ordered(table);
     spec.tables.push_back(table);
   }
   void load(const std::vector<std::unique_ptr<Node>>& nodes) override;
@@ -34,6 +37,10 @@ class TokenWorkload final : public Workload {
   Task<void> finish(Client* client, Session session) override;
 
  private:
+  bool scans() const { return context_->config.scan_percent != 0; }
+  uint64_t key(uint64_t place) const { return keys_.key(place); }
+  Task<void> find(Client* client, Txn* txn, SimTokenMove* record);
+  Task<void> count(Client* client, Txn* txn, uint64_t prefix, std::vector<SimTokenAt>* found);
   void finished(SimTokenMove& record, SimOutcome outcome);
   Task<void> move(Client* client, Session session);
   // `until_ns`: the deadline; 0: as short as the seed has drawn it.
@@ -50,6 +57,7 @@ class TokenWorkload final : public Workload {
 
   const uint64_t places_;
   const uint64_t tokens_;
+  const OrderedKeys keys_;
   TableId table_;
   std::vector<SimTokenMove> moves_;       // moves that did not fail
   std::vector<std::vector<Peek>> peeks_;  // by place, in order of completion
@@ -59,7 +67,7 @@ void TokenWorkload::load(const std::vector<std::unique_ptr<Node>>& nodes) {
   std::vector<SimTokenAt> start;
   for (uint64_t t = 0; t < tokens_; ++t) {
     start.push_back({t + 1, t});
-    load_everywhere(nodes, table_, t, integer_value(t + 1));
+    load_everywhere(nodes, table_, key(t), integer_value(t + 1));
   }
   if (context_->sink() != nullptr) context_->sink()->token_start(start);
 }
@@ -76,25 +84,30 @@ Task<void> TokenWorkload::move(Client* client, Session session) {
   context_->doing(client, "beginning a move");
   Txn txn = co_await session.begin();
   context_->doing(client, "reading the place of a token");
-  const Value here = co_await txn.get(table_, record.from, random.chance(80) ? Intent::kUpdate : Intent::kRead);
-  if (!here || record.from == record.to) {
+  if (scans() && !context_->config.scans_read_only && random.chance(context_->config.scan_percent)) {
+    Task<void> task = find(client, &txn, &record);
+    co_await task;
+  } else {
+    const Value here = co_await txn.get(table_, key(record.from), random.chance(80) ? Intent::kUpdate : Intent::kRead);
+    if (here) record.token = integer_of(here);
+  }
+  if (record.token == 0 || record.from == record.to) {
     const Outcome outcome = co_await txn.commit();
     context_->count(outcome);
     co_return;
   }
-  record.token = integer_of(here);
   const uint64_t think_ns = context_->think_ns(random);
   if (think_ns > 0) co_await session.sleep_ns(think_ns);
   if (!blind) {
-    const Value there = co_await txn.get(table_, record.to, random.chance(50) ? Intent::kUpdate : Intent::kRead);
+    const Value there = co_await txn.get(table_, key(record.to), random.chance(50) ? Intent::kUpdate : Intent::kRead);
     if (there.code == Code::kOk && there.found) co_return;
   }
-  txn.erase(table_, record.from);
-  txn.insert(table_, record.to, integer_value(record.token));
+  txn.erase(table_, key(record.from));
+  txn.insert(table_, key(record.to), integer_value(record.token));
   if (random.chance(10)) {
     // Move there and back: the precondition of the first write stays, and nothing else changes.
-    txn.erase(table_, record.to);
-    txn.insert(table_, record.to, integer_value(record.token));
+    txn.erase(table_, key(record.to));
+    txn.insert(table_, key(record.to), integer_value(record.token));
   }
   SimOutcome result = SimOutcome::kFail;
   struct Unfinished {
@@ -122,17 +135,64 @@ void TokenWorkload::finished(SimTokenMove& record, SimOutcome outcome) {
   if (context_->sink() != nullptr) context_->sink()->token_move(record);
 }
 
+// Finds a token by a scan of a few places.
+Task<void> TokenWorkload::find(Client* client, Txn* txn, SimTokenMove* record) {
+  Random& random = client->random;
+  context_->doing(client, "scanning for a token");
+  const uint64_t from = key(record->from), prefix = from >> OrderedKeys::kLowBits;
+  const bool forward = random.chance(50);
+  const Scan scan = forward
+                        ? co_await txn->scan(table_, from, OrderedKeys::key_at(prefix, places_ + 1), 1)
+                        : co_await txn->scan(table_, OrderedKeys::key_at(prefix, 0), from + 1, 1, Direction::kBackward);
+  if (!scan || scan.items.empty()) co_return;
+  record->from = keys_.number(scan.items[0].integer);
+  record->token = integer_of({Code::kOk, true, scan.items[0].value});
+}
+
+// The tokens of one prefix: place by place, by one scan, or by several, each of which goes on where the last has ended.
+Task<void> TokenWorkload::count(Client* client, Txn* txn, uint64_t prefix, std::vector<SimTokenAt>* found) {
+  Random& random = client->random;
+  context_->doing(client, "scanning places");
+  if (random.chance(25)) {
+    for (uint64_t place = prefix; place < places_; place += keys_.prefixes) {
+      const Value value = co_await txn->get(table_, key(place));
+      if (value) found->push_back({integer_of(value), place});
+    }
+    co_return;
+  }
+  const auto limit = random.chance(30) ? static_cast<uint32_t>(random.between(1, 6)) : Txn::kNoLimit;
+  const auto direction = random.chance(50) ? Direction::kForward : Direction::kBackward;
+  uint64_t from = OrderedKeys::key_at(prefix, 0), to = OrderedKeys::key_at(prefix, places_);
+  for (bool more = true; more && from < to;) {
+    const Scan scan = co_await txn->scan(table_, from, to, limit, direction);
+    if (!scan) co_return;  // commit() says why
+    for (const Scan::Item& item : scan.items) {
+      found->push_back({integer_of({Code::kOk, true, item.value}), keys_.number(item.integer)});
+    }
+    more = scan.limited;
+    if (!more) break;
+    const uint64_t last = scan.items.back().integer;
+    (direction == Direction::kForward ? from : to) = last + (direction == Direction::kForward ? 1 : 0);
+  }
+}
+
 Task<Outcome> TokenWorkload::look(Client* client, Session session, std::vector<SimTokenAt>* found, uint64_t until_ns) {
   found->clear();
   context_->doing(client, "beginning to count");
   Txn txn = co_await session.begin(until_ns);
-  std::vector<ReadHandle> handles;
-  for (uint64_t place = 0; place < places_; ++place) handles.push_back(txn.get_async(table_, place));
-  context_->doing(client, "reading all places");
-  co_await txn.wait_all();
-  for (uint64_t place = 0; place < places_; ++place) {
-    const Value value = txn.value(handles[place]);
-    if (value) found->push_back({integer_of(value), place});
+  if (!scans()) {
+    std::vector<ReadHandle> handles;
+    for (uint64_t place = 0; place < places_; ++place) handles.push_back(txn.get_async(table_, place));
+    context_->doing(client, "reading all places");
+    co_await txn.wait_all();
+    for (uint64_t place = 0; place < places_; ++place) {
+      const Value value = txn.value(handles[place]);
+      if (value) found->push_back({integer_of(value), place});
+    }
+  }
+  for (uint64_t prefix = 0; scans() && prefix < keys_.prefixes; ++prefix) {
+    Task<void> task = count(client, &txn, prefix, found);
+    co_await task;
   }
   context_->doing(client, "committing a count");
   const Outcome outcome = co_await txn.commit();
@@ -146,7 +206,7 @@ Task<void> TokenWorkload::peek(Client* client, Session session) {
   context_->doing(client, "reading one place");
   const RetryPolicy policy{.attempts = 20, .backoff_us = 1};
   const uint64_t place = context_->choose(client->random, places_);
-  Task<Session::GetResult> task = session.get_one(table_, place, room, policy);
+  Task<Session::GetResult> task = session.get_one(table_, key(place), room, policy);
   const Session::GetResult one = co_await task;
   context_->count(one.outcome);
   if (!one.outcome.committed()) co_return;
