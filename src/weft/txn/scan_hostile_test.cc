@@ -253,6 +253,25 @@ DetachedTask scan_at(Session session, uint64_t from, std::vector<Outcome>* outco
   outcomes->push_back(co_await txn.commit());
 }
 
+DetachedTask drop_scans_at(Session session, uint64_t from) {
+  Txn txn = co_await session.begin();
+  for (uint64_t i = 0; i < 3; ++i) txn.scan_async(kT, from + i, from + 50, 2);
+}
+
+// Nobody waits for these scans any more when their peer is closed: their transaction ends with the last of them.
+TEST_F(ScanHostile, APeerIsClosedThatSeveralScansWaitFor) {
+  for (int round = 0; round < 3; ++round) {
+    start();
+    for (int i = 0; i < 4; ++i) drop_scans_at(Session(txn_worker(0)), key_at(enemy_id_));
+    steps(20);
+    EXPECT_EQ(heard_.size(), 12U);
+    send(NodeId(0), Kind::kScanned, 0, {});
+    EXPECT_TRUE(closed(0));
+    EXPECT_TRUE(txn_worker(0)->slots().all_free());
+    expect_alive();
+  }
+}
+
 // Node 0 has asked the enemy, which lies: the scan fails, and its transaction with it.
 TEST_F(ScanHostile, WrongAnswersToWhatWasAsked) {
   struct Answer {

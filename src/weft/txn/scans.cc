@@ -372,12 +372,19 @@ void Scans::complete(TxnSlot& slot, TxnScan& scan) {
 }
 
 void Scans::on_peer_lost(TxnSlot& slot, NodeId peer) {
-  for (TxnScan* scan = slot.scans; scan != nullptr; scan = scan->next) {
-    if (scan->done || scan->credit == 0 || scan->placement->primary() != peer) continue;
+  const auto waits = [&](const TxnScan& scan) {
+    return !scan.done && scan.credit != 0 && scan.placement->primary() == peer;
+  };
+  int left = 0;
+  for (const TxnScan* scan = slot.scans; scan != nullptr; scan = scan->next) left += waits(*scan) ? 1 : 0;
+  // With the last of them the transaction may end, and its memory with it.
+  for (TxnScan* scan = slot.scans; left > 0; scan = scan->next) {
+    while (!waits(*scan)) scan = scan->next;
+    --left;
     if (scan->credit == kScanByTurn) reads_.give_turn(peer);
     scan->credit = 0;
     fail(slot, *scan, Code::kPeerLost);
-    if (slot.stage == TxnStage::kFree) return;
+    if (left == 0) return;
   }
 }
 

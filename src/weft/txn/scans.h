@@ -44,7 +44,9 @@ class Scans final : public Service {
         acks_(parts.acks),
         coordinator_(parts.coordinator),
         reads_(parts.reads),
-        tables_(parts.tables) {}
+        tables_(parts.tables) {
+    for (std::vector<Queued>* queue : {&local_, &batch_, &without_credit_}) queue->reserve(slots_.size());
+  }
 
   // Called by the application's handle.
   ScanHandle start(TxnSlot& slot, TableId table, const Key& from, const Key& to, uint32_t limit, Direction direction);
