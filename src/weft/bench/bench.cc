@@ -121,6 +121,7 @@ std::string Bench::check() const {
   if (tally_.failed != 0) {
     return fmt::format("{} transactions ended without an answer, the first: {}", tally_.failed, failure_);
   }
+  if (!tally_.wrong.empty()) return tally_.wrong;
   const auto visit_table = [this](TableId table, const Cluster::Visit& visit) { cluster_->visit(table, visit); };
   std::string wrong = workload_->check(visit_table, tally_);
   if (wrong.empty()) wrong = cluster_->audit();

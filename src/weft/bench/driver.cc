@@ -63,6 +63,7 @@ void count_commit(State& state, const Call& call, const Effect& effect, uint64_t
   ++state.tally.committed[call.kind];
   state.tally.refused[call.kind] += effect.refused ? 1 : 0;
   state.tally.net += effect.net;
+  if (state.tally.wrong.empty()) state.tally.wrong = effect.wrong;
   if (!measured) return;
   state.committed.add(1);
   state.refused.add(effect.refused ? 1 : 0);

@@ -36,6 +36,7 @@ void Tally::add(const Tally& other) {
   }
   net += other.net;
   failed += other.failed;
+  if (wrong.empty()) wrong = other.wrong;
 }
 
 size_t pick_kind(std::span<const TxnKind> kinds, uint64_t percent) {

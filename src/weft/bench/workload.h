@@ -46,6 +46,7 @@ struct Call {
 struct Effect {
   bool refused = false;  // the answer is "no"
   int64_t net = 0;       // added up over the committed transactions, for the workload's check
+  std::string wrong;     // if it committed: what it saw that cannot be
 };
 
 // Sums over all clients and the whole run, including the warm-up. check() compares the tables with them.
@@ -54,6 +55,7 @@ struct Tally {
   std::array<uint64_t, kKindsOfTxnMax> refused{};
   int64_t net = 0;
   uint64_t failed = 0;  // ended without a commit and without an answer
+  std::string wrong;    // the first Effect::wrong
   void add(const Tally& other);
 };
 

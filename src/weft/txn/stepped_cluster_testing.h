@@ -43,8 +43,9 @@ class SteppedCluster final : public Environment {
   };
 
   explicit SteppedCluster(const Options& options, const std::vector<TableSpec>& tables = {{.name = "t"}},
-                          const std::vector<StoredProcedure>& procedures = {}) {
+                          const std::vector<StoredProcedure>& procedures = {}, PlantedBugs bugs = {}) {
     spec_.options = options;
+    spec_.bugs = bugs;
     spec_.options.limits.answer_ms = 600'000;
     spec_.tables = tables;
     spec_.procedures = procedures;
@@ -83,7 +84,7 @@ class SteppedCluster final : public Environment {
     const ByteView bytes = as_bytes({key.data(), key.size()});
     const Placement& placement = nodes_[0]->first_view().placement(nodes_[0]->table(table)->hashed(bytes).partition);
     for (int r = 0; r < placement.count; ++r) {
-      const auto loaded = nodes_[placement.replicas[static_cast<size_t>(r)].value]->load(table, bytes, as_bytes(value));
+      auto loaded = nodes_[placement.replicas[static_cast<size_t>(r)].value]->load(table, bytes, as_bytes(value));
       if (!loaded) return loaded;
     }
     return {};

@@ -78,7 +78,7 @@ struct Shape {
   }
 };
 
-inline void PrintTo(const Shape& s, std::ostream* out) {
+inline void PrintTo(const Shape& s, std::ostream* out) {  // NOLINT(readability-identifier-naming): as gtest calls it
   *out << s.protocol << ", " << s.nodes << " nodes, " << s.replicas << " replicas, " << s.workers << " workers";
 }
 
