@@ -24,7 +24,7 @@ JSON_KEYS = [
     "messages_by_phase", "verbs_by_phase",
 ]
 PROTOCOLS = protocols.names(WEFT)
-WORKLOADS = ["smallbank", "tatp", "retwis", "micro-4-2"]
+WORKLOADS = ["smallbank", "tatp", "tpce-cp", "retwis", "micro-4-2"]
 SMALL = ["--keys", "500", "--seconds", "0.3", "--warmup", "0.1"]
 
 
@@ -52,7 +52,7 @@ class BadRequests(unittest.TestCase):
         self.refused("bench", "smallbank", "--nodes", "three", says=["three"])
 
     def test_workloads(self):
-        self.refused("bench", "tpcc", says=["tpcc", "smallbank", "tatp", "tpcc-no", "retwis", "micro-G-P"])
+        self.refused("bench", "tpcc", says=["tpcc", "smallbank", "tatp", "tpcc-no", "tpce-cp", "retwis", "micro-G-P"])
         self.refused("bench", "micro-0-0", says=["micro-0-0", "1 to 32"])
         self.refused("bench", "micro-99-1", says=["micro-99-1", "1 to 32"])
         self.refused("bench", "micro-4", says=["micro-4", "micro-G-P"])

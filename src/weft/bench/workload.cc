@@ -9,6 +9,7 @@
 #include "weft/bench/tatp.h"
 #include "weft/bench/tpcc.h"
 #include "weft/bench/tpcc_rows.h"
+#include "weft/bench/tpce.h"
 
 namespace weft::bench {
 namespace {
@@ -70,6 +71,14 @@ Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const Wor
     }
     return std::unique_ptr<Workload>(std::make_unique<Tpcc>(static_cast<uint32_t>(options.keys), options.suppliers));
   }
+  if (name == "tpce-cp") {
+    if (options.keys < TpceCp::kCustomersMin || options.keys > TpceCp::kCustomersMax) {
+      return bad("tpce-cp has " + std::to_string(TpceCp::kCustomersMin) + " to " +
+                 std::to_string(TpceCp::kCustomersMax) + " customers in all, " + std::to_string(options.keys) +
+                 " given");
+    }
+    return std::unique_ptr<Workload>(std::make_unique<TpceCp>(options.keys));
+  }
   if (name == "retwis") {
     if (options.keys < Retwis::kKeysMax) {
       return bad("--keys: retwis needs at least " + std::to_string(Retwis::kKeysMax) + " records in all, " +
@@ -93,11 +102,12 @@ Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const Wor
 
 uint64_t default_keys(std::string_view name) {
   if (name == "tpcc-no") return 2;
+  if (name == "tpce-cp") return 5'000;
   return name == "tatp" ? 200'000 : 1'000'000;
 }
 
 std::string workload_names() {
-  return "smallbank, tatp, tpcc-no, retwis and micro-G-P (G gets and P puts, for example micro-4-2)";
+  return "smallbank, tatp, tpcc-no, tpce-cp, retwis and micro-G-P (G gets and P puts, for example micro-4-2)";
 }
 
 }  // namespace weft::bench

@@ -87,17 +87,18 @@ enum class Skew : uint8_t { kHot, kNone };  // of SmallBank and Retwis
 enum class Suppliers : uint8_t { kOthers, kAll };
 
 struct WorkloadOptions {
-  uint64_t keys = 0;  // accounts, subscribers, warehouses or records in the whole cluster
+  uint64_t keys = 0;  // accounts, subscribers, warehouses, customers or records in the whole cluster
   Skew skew = Skew::kHot;
   uint64_t value_bytes = 0;  // of SmallBank's balances; 0: its default
   Suppliers suppliers = Suppliers::kOthers;
 };
 
-// "smallbank", "tatp", "tpcc-no", "retwis" or "micro-G-P". kBadOption names what was given and what there is.
+// "smallbank", "tatp", "tpcc-no", "tpce-cp", "retwis" or "micro-G-P". kBadOption names what was given and what there
+// is.
 Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const WorkloadOptions& options);
 // Keys per node if the user gives no number. The workload must exist.
 uint64_t default_keys(std::string_view name);
-std::string workload_names();  // for messages: "smallbank, tatp, tpcc-no, retwis and micro-G-P (...)"
+std::string workload_names();  // for messages: "smallbank, tatp, ... and micro-G-P (...)"
 
 // The index in `kinds` that a number from [0, 100) falls on.
 size_t pick_kind(std::span<const TxnKind> kinds, uint64_t percent);

@@ -6,7 +6,8 @@ namespace weft::bench {
 namespace {
 
 TEST(Workload, NamesAreKnown) {
-  for (const char* name : {"smallbank", "tatp", "retwis", "micro-4-2", "micro-1-0", "micro-0-1", "micro-0-32"}) {
+  for (const char* name :
+       {"smallbank", "tatp", "tpce-cp", "retwis", "micro-4-2", "micro-1-0", "micro-0-1", "micro-0-32"}) {
     auto made = make_workload(name, {.keys = 100});
     ASSERT_TRUE(made) << name << ": " << made.error().text();
     EXPECT_EQ((*made)->name(), name);
@@ -24,7 +25,7 @@ TEST(Workload, BadNamesSayWhatThereIs) {
     auto made = make_workload(name, {.keys = 100});
     ASSERT_FALSE(made) << name;
     EXPECT_EQ(made.error().code, Code::kBadOption);
-    EXPECT_NE(made.error().detail.find("smallbank, tatp, tpcc-no, retwis and micro-G-P"), std::string::npos)
+    EXPECT_NE(made.error().detail.find("smallbank, tatp, tpcc-no, tpce-cp, retwis and micro-G-P"), std::string::npos)
         << made.error().detail;
   }
 }
@@ -38,6 +39,12 @@ TEST(Workload, TooLargeOrTooFewIsRefused) {
   EXPECT_FALSE(make_workload("smallbank", {.keys = 1}));
   EXPECT_FALSE(make_workload("tatp", {.keys = 0}));
   EXPECT_FALSE(make_workload("retwis", {.keys = 9}));
+  for (const uint64_t keys : {uint64_t{39}, uint64_t{1} << 32}) {
+    auto made = make_workload("tpce-cp", {.keys = keys});
+    ASSERT_FALSE(made);
+    EXPECT_NE(made.error().detail.find("40 to 4294967295 customers in all, " + std::to_string(keys)), std::string::npos)
+        << made.error().detail;
+  }
   EXPECT_FALSE(make_workload("micro-1-0", {.keys = 31}));
 }
 

@@ -207,7 +207,8 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option(
           "workload", flags.workload,
-          "smallbank, tatp, tpcc-no, retwis, micro-G-P (G gets and P puts, for example micro-4-2), or all: every "
+          "smallbank, tatp, tpcc-no, tpce-cp, retwis, micro-G-P (G gets and P puts, for example micro-4-2), or all: "
+          "every "
           "figure of "
           "the performance page; or phases: each phase by verbs and by messages; or crash: how long the loss of a node "
           "stops the others when 10,000 transactions are open; all three as Markdown, on 5 nodes unless --nodes is "
@@ -239,8 +240,8 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
                      "Open loop: this many transactions a second arrive in the cluster, whatever it does; latency "
                      "counts from the arrival (default: closed loop)");
   command.add_option("--keys", flags.keys,
-                     "Accounts, subscribers, warehouses or records a node (default: 1000000 accounts or records, "
-                     "200000 subscribers, 2 warehouses)");
+                     "Accounts, subscribers, warehouses, customers or records a node (default: 1000000 accounts or "
+                     "records, 200000 subscribers, 2 warehouses, 5000 customers)");
   command
       .add_option("--skew", flags.skew,
                   "hot (smallbank: 90 % of transactions on 4 % of the accounts; retwis: Zipf, exponent 0.5) or none")
