@@ -8,6 +8,8 @@
 #include <thread>
 #include <type_traits>
 
+#include "weft/base/hash.h"
+
 namespace weft::bench {
 namespace {
 
@@ -15,6 +17,7 @@ namespace {
 constexpr RetryPolicy kPolicy{.attempts = 1'000'000, .backoff_us = 1, .backoff_us_max = 128};
 constexpr uint64_t kBusyWaitNs = 1'000;         // before a retry after kBusy
 constexpr uint64_t kSleepSliceNs = 10'000'000;  // the longest sleep of a client that waits for its arrival time
+constexpr uint64_t kAuditPauseNs = 1'000'000;   // between two audits
 constexpr int kTicksPerSecond = 4;
 
 enum class RunPhase : uint32_t { kWarmup, kMeasure, kStop };
@@ -120,6 +123,19 @@ Task<void> client(Session& session, const Run& run, State& state, uint64_t seed)
     const Call call = run.workload->draw(random);
     Task<void> work = transact(session, run, state, call, started_ns);
     co_await work;
+  }
+}
+
+// Audits until the run is over. An audit that meets a writer is not repeated: the next one is as good.
+Task<void> auditor(Session& session, const Run& run, State& state, uint64_t seed) {
+  Random random(seed);
+  while (run.phase.load(std::memory_order_relaxed) != RunPhase::kStop) {
+    Effect effect;
+    Task<Outcome> work = run.workload->audit(session, random.next(), effect);
+    const Outcome outcome = co_await work;
+    state.tally.audits += outcome.committed() ? 1 : 0;
+    if (state.tally.wrong.empty()) state.tally.wrong = effect.wrong;
+    co_await session.sleep_ns(kAuditPauseNs);
   }
 }
 
@@ -272,6 +288,13 @@ DriveResult drive(Cluster& cluster, const Workload& workload, const DriveOptions
     measurement.begin();
   }
   const std::vector<Cluster::Handle> handles = spawn_clients(cluster, run, options, clock.now_ns());
+  Cluster::Handle audit;
+  if (workload.audits()) {
+    State& state = *run.states.front();
+    const uint64_t seed = mix64(options.seed);
+    audit = cluster.spawn(NodeId(0), WorkerId(0),
+                          [&run, &state, seed](Session& session) { return auditor(session, run, state, seed); });
+  }
   if (options.transactions != 0) {
     measurement.wait_for(handles, result);
   } else {
@@ -280,6 +303,7 @@ DriveResult drive(Cluster& cluster, const Workload& workload, const DriveOptions
     measurement.measure(result);
   }
   for (const Cluster::Handle& handle : handles) handle.wait();
+  if (workload.audits()) audit.wait();
 
   for (const auto& state : run.states) {
     result.committed += state->committed.get();

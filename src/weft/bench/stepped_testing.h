@@ -59,6 +59,20 @@ inline Task<void> stepped_client(Session& session, const Workload* workload, int
   }
 }
 
+// Audits until all clients are done.
+inline Task<void> stepped_auditor(Session& session, const Workload* workload, const int* running, SteppedRun* run) {
+  constexpr uint64_t kPauseNs = 20'000;
+  Random random(1);
+  while (*running > 0) {
+    Effect effect;
+    Task<Outcome> work = workload->audit(session, random.next(), effect);
+    const Outcome outcome = co_await work;
+    run->tally.audits += outcome.committed() ? 1 : 0;
+    if (run->tally.wrong.empty()) run->tally.wrong = effect.wrong;
+    co_await session.sleep_ns(kPauseNs);
+  }
+}
+
 inline SteppedRun run_stepped(Workload& workload, const SteppedOptions& options) {
   std::vector<TableSpec> tables = workload.tables();
   for (TableSpec& spec : tables) spec.capacity = std::min(spec.capacity, options.capacity_max);
@@ -68,13 +82,21 @@ inline SteppedRun run_stepped(Workload& workload, const SteppedOptions& options)
   const auto put = [&](TableId t, Key k, std::string_view v) { return cluster.load(t, k, v); };
   if (const auto loaded = workload.load(put, random); !loaded) ADD_FAILURE() << loaded.error().text();
   std::vector<SteppedCluster::Handle> handles;
+  int running = options.cluster.nodes * options.clients;
   for (int n = 0; n < options.cluster.nodes; ++n) {
     for (int i = 0; i < options.clients; ++i) {
       const uint64_t seed = random.next();
-      handles.push_back(cluster.spawn(NodeId(static_cast<uint8_t>(n)), WorkerId(0), [&, seed](Session& session) {
-        return stepped_client(session, &workload, options.transactions, seed, &run);
-      }));
+      handles.push_back(
+          cluster.spawn(NodeId(static_cast<uint8_t>(n)), WorkerId(0), [&, seed](Session& session) -> Task<void> {
+            Task<void> client = stepped_client(session, &workload, options.transactions, seed, &run);
+            co_await client;
+            --running;
+          }));
     }
+  }
+  if (workload.audits()) {
+    handles.push_back(cluster.spawn(
+        NodeId(0), WorkerId(0), [&](Session& session) { return stepped_auditor(session, &workload, &running, &run); }));
   }
   for (const SteppedCluster::Handle& handle : handles) cluster.wait(handle);
   cluster.stop();

@@ -38,6 +38,12 @@ void Tally::add(const Tally& other) {
   net += other.net;
   failed += other.failed;
   if (wrong.empty()) wrong = other.wrong;
+  audits += other.audits;
+}
+
+Task<Outcome> Workload::audit(Session&, uint64_t, Effect&) const {
+  WEFT_CHECK(false, "who audits has an audit");
+  co_return Outcome();
 }
 
 size_t pick_kind(std::span<const TxnKind> kinds, uint64_t percent) {

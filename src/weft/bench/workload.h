@@ -56,6 +56,7 @@ struct Tally {
   int64_t net = 0;
   uint64_t failed = 0;  // ended without a commit and without an answer
   std::string wrong;    // the first Effect::wrong
+  uint64_t audits = 0;  // that were committed
   void add(const Tally& other);
 };
 
@@ -77,14 +78,20 @@ class Workload {
   // `session`, `call` and `effect` must live until the task is done.
   virtual Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const = 0;
 
+  // A check while transactions run: reads only, and says in Effect::wrong what cannot be if it committed. One client of
+  // the whole cluster does nothing else.
+  virtual bool audits() const { return false; }
+  virtual Task<Outcome> audit(Session& session, uint64_t seed, Effect& effect) const;
+
   // Returns what is wrong with the tables after the transactions in `tally`, or nothing. Called while nothing runs.
   virtual std::string check(const VisitTable& visit_table, const Tally& tally) const = 0;
 };
 
 enum class Skew : uint8_t { kHot, kNone };  // of SmallBank and Retwis
 
-// Of a line of TPC-C's new-order, drawn uniformly: from every warehouse but the customer's, or from all.
-enum class Suppliers : uint8_t { kOthers, kAll };
+// Of a line of TPC-C's new-order, drawn uniformly: from every warehouse but the customer's, or from all; or one of a
+// hundred from another than the customer's.
+enum class Suppliers : uint8_t { kOthers, kAll, kRarelyOthers };
 
 struct WorkloadOptions {
   uint64_t keys = 0;  // accounts, subscribers, warehouses, customers or records in the whole cluster
@@ -93,8 +100,8 @@ struct WorkloadOptions {
   Suppliers suppliers = Suppliers::kOthers;
 };
 
-// "smallbank", "tatp", "tpcc-no", "tpce-cp", "retwis" or "micro-G-P". kBadOption names what was given and what there
-// is.
+// "smallbank", "tatp", "tpcc", "tpcc-no", "tpce-cp", "retwis" or "micro-G-P". kBadOption names what was given and what
+// there is.
 Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const WorkloadOptions& options);
 // Keys per node if the user gives no number. The workload must exist.
 uint64_t default_keys(std::string_view name);
