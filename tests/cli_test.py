@@ -52,7 +52,7 @@ class BadRequests(unittest.TestCase):
         self.refused("bench", "smallbank", "--nodes", "three", says=["three"])
 
     def test_workloads(self):
-        self.refused("bench", "tpcc", says=["tpcc", "smallbank", "tatp", "tpcc-no", "tpce-cp", "retwis", "micro-G-P"])
+        self.refused("bench", "tpc-c", says=["tpc-c", "smallbank", "tatp", "tpcc", "tpcc-no", "tpce-cp", "retwis", "micro-G-P"])
         self.refused("bench", "micro-0-0", says=["micro-0-0", "1 to 32"])
         self.refused("bench", "micro-99-1", says=["micro-99-1", "1 to 32"])
         self.refused("bench", "micro-4", says=["micro-4", "micro-G-P"])

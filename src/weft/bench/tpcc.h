@@ -11,6 +11,7 @@
 // line's supplier has booked it, and there is one order for every commit.
 #pragma once
 
+#include "weft/bench/tpcc_rows.h"
 #include "weft/bench/workload.h"
 
 namespace weft::bench {
@@ -18,13 +19,9 @@ namespace weft::bench {
 class Tpcc final : public Workload {
  public:
   static constexpr TableId kWarehouse{0}, kDistrict{1}, kCustomer{2}, kStock{3}, kOrder{4}, kNewOrder{5}, kOrderLine{6};
-  static constexpr uint32_t kItems = 100'000;
-  static constexpr uint32_t kCustomers = 3'000;  // of a district
-  static constexpr uint32_t kOrders = 3'000;     // of a district, at most
-
   // Tests use fewer items and customers.
-  explicit Tpcc(uint32_t warehouses, Suppliers suppliers = Suppliers::kOthers, uint32_t items = kItems,
-                uint32_t customers = kCustomers);
+  explicit Tpcc(uint32_t warehouses, Suppliers suppliers = Suppliers::kOthers, uint32_t items = tpcc::Sizes().items,
+                uint32_t customers = tpcc::Sizes().customers);
 
   std::string name() const override { return "tpcc-no"; }
   std::span<const TxnKind> kinds() const override;
@@ -35,14 +32,10 @@ class Tpcc final : public Workload {
   Task<Outcome> attempt(Session& session, const Call& call, Effect& effect) const override;
   std::string check(const VisitTable& visit_table, const Tally& tally) const override;
 
-  // The number of a customer or an item, from 1, drawn by the benchmark's NURand.
-  uint32_t draw_customer(Random& random) const;
-  static uint32_t draw_item(Random& random, uint32_t items);
-
  private:
   Task<Outcome> new_order(Session& session, Call call) const;
 
-  const uint32_t warehouses_, items_, customers_;
+  const tpcc::Sizes sizes_;
   const Suppliers suppliers_;
 };
 

@@ -1,15 +1,16 @@
 // The rows of TPC-C's tables that new-order touches, their keys, and what is drawn for one order: plain data.
 //
-// A key is 8 bytes; its first two are the warehouse, by which all tables are partitioned:
+// A key is a number of 8 bytes; its highest two are the warehouse, by which all tables are partitioned:
 //
-//   byte    0   1   2   3   4   5   6   7
-//         [ ware. ][d] [n] [ number        ]     d district, n line of an order
+//   byte    7   6   5   4   3   2   1   0
+//         [ ware. ][d] [ number        ][n]     d district, n line of an order
 //
 // number: of the customer, the item or the order. Money is whole cents, rates are ten-thousandths.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "weft/bench/rows.h"
 #include "weft/bench/workload.h"
@@ -22,13 +23,21 @@ inline constexpr uint32_t kLinesMax = 15;
 inline constexpr uint32_t kQuantityMax = 10;  // of a line, from 1
 inline constexpr uint32_t kWarehousesMax = 65'535;
 
+// How much of everything there is. Tests have less of it.
+struct Sizes {
+  uint32_t warehouses = 1;
+  uint32_t items = 100'000;
+  uint32_t customers = 3'000;   // of a district
+  uint32_t orders_max = 3'000;  // of a district, for which there is room
+};
+
 constexpr uint64_t key_of(uint32_t warehouse, uint32_t district, uint32_t number, uint32_t line = 0) {
-  return warehouse | uint64_t{district} << 16 | uint64_t{line} << 24 | uint64_t{number} << 32;
+  return uint64_t{warehouse} << 48 | uint64_t{district} << 40 | uint64_t{number} << 8 | line;
 }
-constexpr uint32_t warehouse_of(uint64_t key) { return key & 0xffff; }
-constexpr uint32_t district_of(uint64_t key) { return key >> 16 & 0xff; }
-constexpr uint32_t line_of(uint64_t key) { return key >> 24 & 0xff; }
-constexpr uint32_t number_of(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
+constexpr uint32_t warehouse_of(uint64_t key) { return static_cast<uint32_t>(key >> 48); }
+constexpr uint32_t district_of(uint64_t key) { return key >> 40 & 0xff; }
+constexpr uint32_t line_of(uint64_t key) { return key & 0xff; }
+constexpr uint32_t number_of(uint64_t key) { return static_cast<uint32_t>(key >> 8); }
 static_assert(number_of(key_of(7, 10, 3'000, 15)) == 3'000 && line_of(key_of(7, 10, 3'000, 15)) == 15);
 
 struct Warehouse {
@@ -101,28 +110,16 @@ constexpr int64_t price_of(uint32_t item) {
   return 100 + static_cast<int64_t>((item * uint64_t{2'654'435'761}) % 9'901);
 }
 
-// The argument of the stored procedure. The lines are drawn from the seed, so that `keys` and `execute` see the same.
-struct Arguments {
-  uint64_t entered;
-  uint64_t seed;
-  uint32_t warehouse, district, customer;
-  uint32_t warehouses, items;  // how many there are
-  Suppliers suppliers;
-  uint8_t spare[3];
-};
-static_assert(sizeof(Arguments) == 40);
+// The first warehouse from this one on whose primary is the session's node; this one if there is none.
+uint32_t warehouse_here(const Session& session, uint32_t warehouses, uint32_t from);
 
-struct Line {
-  uint32_t item;
-  uint32_t supplier;
-  uint32_t quantity;
-};
+// A name of three syllables for a number below 1,000.
+std::string_view last_name(uint32_t number, std::array<char, 16>* room);
+inline constexpr uint32_t kLastNames = 1'000;
 
-struct DrawnLines {
-  uint32_t count = 0;
-  std::array<Line, kLinesMax> line;
-};
-
-DrawnLines draw_lines(const Arguments& arguments);
+// The benchmark's NURand: a number of this range, some more often than others.
+uint32_t draw_unevenly(Random& random, uint64_t spread, uint64_t shift, uint32_t from, uint32_t to);
+uint32_t draw_customer(Random& random, uint32_t customers);
+uint32_t draw_item(Random& random, uint32_t items);
 
 }  // namespace weft::bench::tpcc

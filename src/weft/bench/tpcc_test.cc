@@ -8,6 +8,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/bench/driver.h"
+#include "weft/bench/tpcc_new_order.h"
 #include "weft/bench/tpcc_rows.h"
 #include "weft/txn/protocol.h"
 
@@ -18,12 +19,12 @@ using namespace tpcc;  // NOLINT(google-build-using-namespace)
 
 constexpr uint32_t kWarehouses = 6, kFewItems = 200, kFewCustomers = 30;
 
-Arguments arguments(uint64_t seed) {
-  Arguments out{};
+NewOrderArguments arguments(uint64_t seed) {
+  NewOrderArguments out{};
   out.seed = seed;
   out.warehouse = 2;
   out.warehouses = kWarehouses;
-  out.items = Tpcc::kItems;
+  out.items = Sizes().items;
   return out;
 }
 
@@ -46,7 +47,7 @@ TEST(Tpcc, EveryLineComesFromAnotherWarehouse) {
     for (uint32_t i = 0; i < lines.count; ++i) {
       const Line& line = lines.line[i];
       EXPECT_NE(line.supplier, 2U);
-      EXPECT_TRUE(line.item >= 1 && line.item <= Tpcc::kItems && line.quantity >= 1 && line.quantity <= kQuantityMax);
+      EXPECT_TRUE(line.item >= 1 && line.item <= Sizes().items && line.quantity >= 1 && line.quantity <= kQuantityMax);
       suppliers.insert(line.supplier);
       distinct.insert({line.supplier, line.item});
     }
@@ -60,7 +61,7 @@ TEST(Tpcc, LinesMayComeFromAllWarehousesAlike) {
   std::array<int, kWarehouses> suppliers{};
   int all = 0;
   for (uint64_t seed = 0; seed < 2'000; ++seed) {
-    Arguments any = arguments(seed);
+    NewOrderArguments any = arguments(seed);
     any.suppliers = Suppliers::kAll;
     const DrawnLines lines = draw_lines(any);
     std::set<std::pair<uint32_t, uint32_t>> distinct;
@@ -78,7 +79,7 @@ TEST(Tpcc, LinesMayComeFromAllWarehousesAlike) {
 
 TEST(Tpcc, TheOnlyWarehouseSuppliesItself) {
   for (const Suppliers suppliers : {Suppliers::kOthers, Suppliers::kAll}) {
-    Arguments alone = arguments(1);
+    NewOrderArguments alone = arguments(1);
     alone.warehouse = 0;
     alone.warehouses = 1;
     alone.suppliers = suppliers;

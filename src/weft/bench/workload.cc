@@ -8,6 +8,7 @@
 #include "weft/bench/smallbank.h"
 #include "weft/bench/tatp.h"
 #include "weft/bench/tpcc.h"
+#include "weft/bench/tpcc_full.h"
 #include "weft/bench/tpcc_rows.h"
 #include "weft/bench/tpce.h"
 
@@ -77,6 +78,16 @@ Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const Wor
     }
     return std::unique_ptr<Workload>(std::make_unique<Tpcc>(static_cast<uint32_t>(options.keys), options.suppliers));
   }
+  if (name == "tpcc") {
+    if (options.keys < 1 || options.keys > tpcc::kWarehousesMax) {
+      return bad("tpcc has 1 to " + std::to_string(tpcc::kWarehousesMax) + " warehouses, " +
+                 std::to_string(options.keys) + " given");
+    }
+    tpcc::Sizes sizes;
+    sizes.warehouses = static_cast<uint32_t>(options.keys);
+    sizes.orders_max = TpccFull::kOrdersRoom;
+    return std::unique_ptr<Workload>(std::make_unique<TpccFull>(sizes));
+  }
   if (name == "tpce-cp") {
     if (options.keys < TpceCp::kCustomersMin || options.keys > TpceCp::kCustomersMax) {
       return bad("tpce-cp has " + std::to_string(TpceCp::kCustomersMin) + " to " +
@@ -107,13 +118,13 @@ Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const Wor
 }
 
 uint64_t default_keys(std::string_view name) {
-  if (name == "tpcc-no") return 2;
+  if (name == "tpcc-no" || name == "tpcc") return 2;
   if (name == "tpce-cp") return 5'000;
   return name == "tatp" ? 200'000 : 1'000'000;
 }
 
 std::string workload_names() {
-  return "smallbank, tatp, tpcc-no, tpce-cp, retwis and micro-G-P (G gets and P puts, for example micro-4-2)";
+  return "smallbank, tatp, tpcc, tpcc-no, tpce-cp, retwis and micro-G-P (G gets and P puts, for example micro-4-2)";
 }
 
 }  // namespace weft::bench

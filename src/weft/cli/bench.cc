@@ -92,6 +92,12 @@ int wrong_result(const std::string& wrong) {
   return bench::kExitFailed;
 }
 
+// What was checked meanwhile, and the end of the line.
+std::string audited(const bench::Bench& bench) {
+  if (!bench.workload().audits()) return "\n";
+  return "; so did " + std::to_string(bench.tally().audits) + " checks while it ran\n";
+}
+
 int run_one(const BenchFlags& flags, const bench::BenchOptions& options) {
   bench::Progress progress(stderr);
   progress.say("loading");
@@ -115,7 +121,8 @@ int run_one(const BenchFlags& flags, const bench::BenchOptions& options) {
     std::cout << to_json(*report) << "\n";
   } else {
     print_text(std::cout, *report);
-    if (wrong.empty()) std::cout << "  check        the workload's check and the audit of all replicas hold\n";
+    if (wrong.empty())
+      std::cout << "  check        the workload's check and the audit of all replicas hold" << audited(**opened);
   }
   return wrong.empty() ? bench::kExitDone : wrong_result(wrong);
 }
@@ -207,7 +214,8 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
   command
       .add_option(
           "workload", flags.workload,
-          "smallbank, tatp, tpcc-no, tpce-cp, retwis, micro-G-P (G gets and P puts, for example micro-4-2), or all: "
+          "smallbank, tatp, tpcc, tpcc-no, tpce-cp, retwis, micro-G-P (G gets and P puts, for example micro-4-2), or "
+          "all: "
           "every "
           "figure of "
           "the performance page; or phases: each phase by verbs and by messages; or crash: how long the loss of a node "
