@@ -16,6 +16,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/base/marks.h"
+#include "weft/bench/simulated.h"
 #include "weft/bench/small_pages.h"
 #include "weft/check/checker.h"
 #include "weft/txn/protocol.h"
@@ -151,6 +152,8 @@ std::vector<SimOptions> runs_of(uint64_t seed, const CampaignOptions& options, c
   run.seed = seed;
   run.faults = faults;
   run.transactions = options.transactions;
+  run.workload = workload_named(options.workload);
+  if (run.workload == SimWorkload::kTpcc) run.workload_of = simulated_tpcc;
   if (options.protocol.empty()) return {run};
   std::vector<SimOptions> runs;
   run.protocol = options.protocol;
@@ -343,6 +346,7 @@ SimOptions with_fewest_faults(const SimOptions& failing) {
 std::string command_for(const SimOptions& options) {
   std::string command = "weft sim --seed " + std::to_string(options.seed);
   if (options.protocol) command += " --protocol " + *options.protocol;
+  if (options.workload) command += " --workload " + std::string(workload_name(*options.workload));
   if (options.faults) command += " --faults " + faults_text(*options.faults);
   if (options.transactions != kTransactionsDefault) {
     command += " --transactions " + std::to_string(options.transactions);
@@ -356,6 +360,10 @@ int run_campaign(const CampaignOptions& options, std::ostream& out) {
       out << "--protocol: " << rows.error().detail << '\n';
       return 2;
     }
+  }
+  if (!options.workload.empty() && !workload_named(options.workload)) {
+    out << "--workload " << options.workload << ": there are append, token, smallbank, tatp and tpcc\n";
+    return 2;
   }
   std::optional<FaultMask> faults;
   if (!options.faults.empty()) {

@@ -39,6 +39,7 @@ struct CampaignOptions {
   std::optional<uint64_t> seeds;  // number of seeds; without minutes the default is 100
   uint64_t from = 1;
   std::string protocol;  // empty: the seed chooses; "all": every seed runs with each protocol and each mix
+  std::string workload;  // empty: the seed chooses; else the name of one, also of one that no seed chooses
   std::string faults;    // empty: the seed chooses; "none", or a list
   // At least this many in each run, with at least one fault and aimed crashes (sim/crash_injector.h); 0: as the seed
   // draws, without aimed crashes.

@@ -28,6 +28,17 @@ TEST(Campaign, SeedsAreCleanWithEveryProtocol) {
   EXPECT_NE(out.str().find("clean"), std::string::npos) << out.str();
 }
 
+// Two warehouses, with crashes: the twelve conditions after recovery, and three of them while it runs.
+TEST(Campaign, TpccHoldsWithCrashes) {
+  CampaignOptions options;
+  options.seeds = kSanitized ? 4 : 20;
+  options.workload = "tpcc";
+  options.transactions = 150;
+  std::ostringstream out;
+  EXPECT_EQ(run_campaign(options, out), 0) << out.str();
+  EXPECT_NE(out.str().find("tpcc " + std::to_string(*options.seeds)), std::string::npos) << out.str();
+}
+
 TEST(Campaign, OneSeedIsRepeatableAndItsHistoryIsAFile) {
   CampaignOptions options;
   SimOptions append;
@@ -53,6 +64,12 @@ TEST(Campaign, BadOptionsAreNamed) {
   EXPECT_EQ(run_campaign(options, protocol), 2);
   EXPECT_NE(protocol.str().find("\"paxos\""), std::string::npos);
   options.protocol.clear();
+  options.workload = "tpcx";
+  std::ostringstream workload;
+  EXPECT_EQ(run_campaign(options, workload), 2);
+  EXPECT_NE(workload.str().find("--workload tpcx: there are append, token, smallbank, tatp and tpcc"),
+            std::string::npos);
+  options.workload.clear();
   options.faults = "meteor";
   std::ostringstream faults;
   EXPECT_EQ(run_campaign(options, faults), 2);

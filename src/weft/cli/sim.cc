@@ -56,6 +56,8 @@ void add_sim(CLI::App& app, int* status) {
       "One of " + protocol_names() +
           ", or several that fit, joined by +; all runs every seed with each, and with the largest sets that fit "
           "(default: the seed chooses)");
+  command->add_option("--workload", options->workload,
+                      "append, token, smallbank, tatp, or tpcc, which no seed chooses (default: the seed chooses)");
   command->add_option(
       "--faults", options->faults,
       "A list of pause, slow-node, slow-link, burst, crash, cut (a link), away (membership), skew (clocks), break (a "

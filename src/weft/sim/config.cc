@@ -10,7 +10,7 @@ namespace weft {
 
 namespace {
 
-constexpr std::string_view kWorkloadNames[kSimWorkloads] = {"append", "token", "smallbank", "tatp"};
+constexpr std::string_view kWorkloadNames[] = {"append", "token", "smallbank", "tatp", "tpcc"};
 
 uint32_t percent(Random& random, uint32_t on_percent, uint32_t most) {
   const bool on = random.chance(on_percent);
@@ -44,10 +44,12 @@ void draw_limits(Random& random, const WorkloadConfig& workload, Limits& limits)
   const bool little_credit = random.chance(30);
   const bool little_room = random.chance(20);
   const uint32_t times = pick<uint32_t>(random, {1, 2, 4});
-  const uint32_t value = workload.kind == SimWorkload::kAppend ? 5'000 + workload.large_bytes : 16'000;
+  const bool tpcc = workload.kind == SimWorkload::kTpcc;
+  const uint32_t value = workload.kind == SimWorkload::kAppend ? 5'000 + workload.large_bytes : tpcc ? 64'000 : 16'000;
   limits.key_bytes_max = 512;
   limits.value_bytes_max = 128 << 10;
   limits.txn_keys_max = 64;
+  if (tpcc) limits.txn_keys_max = 1024;  // what a scan of orders finds counts too
   limits.txn_bytes_max = 1 << 20;
   limits.transfer_chunk_bytes = 1024;  // so that state transfer takes some time although the tables are small
   if (little_credit) limits.credit_bytes = std::max<uint32_t>(value * times, 4096);
@@ -256,6 +258,13 @@ void draw_verbs(const SimOptions& fixed, SimConfig& config) {
 
 std::string_view workload_name(SimWorkload workload) { return kWorkloadNames[static_cast<size_t>(workload)]; }
 
+std::optional<SimWorkload> workload_named(std::string_view name) {
+  for (int w = 0; w <= static_cast<int>(SimWorkload::kTpcc); ++w) {
+    if (workload_name(static_cast<SimWorkload>(w)) == name) return static_cast<SimWorkload>(w);
+  }
+  return std::nullopt;
+}
+
 SimConfig draw_config(const SimOptions& fixed) {
   Random random(mix64(fixed.seed) ^ 0xc0f1);
   SimConfig config;
@@ -292,6 +301,11 @@ SimConfig draw_config(const SimOptions& fixed) {
   if (workload.large_percent == 0) workload.large_bytes = 0;
   draw_limits(random, workload, config.options.limits);
   draw_turns(fixed.seed, config.options.limits);
+  // In rows that lock what they read, delivery locks in two rounds; while it holds locks it does not wait for credit,
+  // so the second round must fit.
+  if (workload.kind == SimWorkload::kTpcc) {
+    config.options.limits.credit_bytes = std::max<uint32_t>(config.options.limits.credit_bytes, 64'000);
+  }
   draw_pieces(fixed, config);
   return config;
 }

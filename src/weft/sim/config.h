@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,9 +17,16 @@
 
 namespace weft {
 
-enum class SimWorkload : uint8_t { kAppend, kToken, kSmallBank, kTatp };
-inline constexpr int kSimWorkloads = 4;
+namespace sim {
+class Workload;
+class WorkloadContext;
+}  // namespace sim
+
+// kTpcc is no part of this room: whoever asks for it brings it (SimOptions::workload_of). No seed draws it.
+enum class SimWorkload : uint8_t { kAppend, kToken, kSmallBank, kTatp, kTpcc };
+inline constexpr int kSimWorkloads = 4;  // that a seed draws
 std::string_view workload_name(SimWorkload workload);
+std::optional<SimWorkload> workload_named(std::string_view name);
 
 struct WorkloadConfig {
   SimWorkload kind = SimWorkload::kAppend;
@@ -76,6 +85,7 @@ struct SimOptions {
   std::optional<std::string> protocol;
   std::optional<FaultMask> faults;
   std::optional<SimWorkload> workload;
+  std::function<std::unique_ptr<sim::Workload>(sim::WorkloadContext*)> workload_of;  // instead of the one of that kind
   std::optional<bool> local_reads;
   std::optional<int> nodes;
   std::optional<int> replicas;

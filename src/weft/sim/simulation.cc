@@ -33,7 +33,7 @@ Simulation::Simulation(const SimOptions& options, HistorySink* sink)
       network_(config_.network, config_.options.nodes, config_.options.workers, mix64(options.seed) ^ 0x3e7, &events_,
                &faults_),
       context_(config_.workload, &events_, sink),
-      workload_(sim::make_workload(&context_)),
+      workload_(options.workload_of ? options.workload_of(&context_) : sim::make_workload(&context_)),
       processes_(config_, options.seed, options.bugs, &events_, &faults_, &network_, this) {
   network_.set_wakeups(this);
   context_.wants_more = [this] { return wants_more(); };

@@ -65,6 +65,7 @@ void Simulation::check_end() {
   if (const std::string wrong = audit_replicas(processes_.nodes(), view); !wrong.empty()) {
     context_.violation("replicas: " + wrong);
   }
+  workload_->check(processes_.nodes(), view);
   if (const std::string wrong = uneven(view); !wrong.empty()) context_.violation(wrong);
 }
 

@@ -32,6 +32,8 @@ std::unique_ptr<Workload> make_workload(WorkloadContext* context) {
       return make_smallbank(context);
     case SimWorkload::kTatp:
       break;
+    case SimWorkload::kTpcc:
+      WEFT_CHECK(false, "who asks for it brings it");
   }
   return make_tatp(context);
 }

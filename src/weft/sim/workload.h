@@ -90,6 +90,8 @@ class Workload {
   virtual Task<void> run(Client* client, Session session) = 0;
   // Runs as one client per node when all other clients are done: reads everything and checks what must hold at the end.
   virtual Task<void> finish(Client* client, Session session) = 0;
+  // Called after that, when nothing runs any more: may look at all replicas.
+  virtual void check(const std::vector<Node*>&, const View&) {}
   // Called when nothing runs any more, also if the run did not complete.
   virtual void end() {}
 
