@@ -52,8 +52,33 @@ class Ablation {
       : options_(options), out_(out), progress_(progress) {}
 
   Result<std::string> workload(const std::string& name) {
+    if (auto opened = open(name); !opened) return opened.error();
+    InterleavedRuns turns(bench_.get(), &progress_, options_.bench.seed);
+    auto reports = turns.measure(setups(), options_.seconds);
+    if (!reports) return reports.error();
+    const Report& best = reports->front();
+    protocols(options_.protocols, *reports);
+    rungs(*reports);
+    if (auto done = alone(turns); !done) return done.error();
+    limit(best);
+    return check(name);
+  }
+
+  // Only what each protocol does.
+  Result<std::string> workload_by_protocol(const std::string& name) {
+    if (auto opened = open(name); !opened) return opened.error();
+    InterleavedRuns turns(bench_.get(), &progress_, options_.bench.seed);
+    auto reports = turns.measure(setups_of(options_.more_protocols), options_.seconds);
+    if (!reports) return reports.error();
+    protocols(options_.more_protocols, *reports);
+    return check(name);
+  }
+
+ private:
+  Result<void> open(const std::string& name) {
     BenchOptions bench_options = options_.bench;
     bench_options.workload = name;
+    bench_options.keys_per_node = keys_per_node(name);
     progress_.say("loading " + name);
     auto opened = Bench::open(bench_options, nullptr);
     if (!opened) return opened.error();
@@ -61,38 +86,47 @@ class Ablation {
     fmt::print(out_, "## {}\n\n", name);
     fmt::print(out_, "{} in the cluster, {:.2f} GiB of tables over all nodes.\n\n", population(name),
                static_cast<double>(bench_->table_bytes()) / static_cast<double>(uint64_t{1} << 30));
-    InterleavedRuns turns(bench_.get(), &progress_, options_.bench.seed);
-    auto reports = turns.measure(setups(), options_.seconds);
-    if (!reports) return reports.error();
-    const Report& best = reports->front();
-    protocols(*reports);
-    rungs(*reports);
-    if (auto done = alone(turns); !done) return done.error();
-    limit(best);
+    return {};
+  }
+
+  std::string check(const std::string& name) {
     progress_.say("checking " + name);
-    const std::string wrong = bench_->check();
+    std::string wrong = bench_->check();
     progress_.clear();
     if (!wrong.empty()) return wrong;
     fmt::print(out_, "After these runs the workload's check and the audit of all replicas held.\n\n");
     out_.flush();
     bench_.reset();
-    return std::string();
+    return {};
   }
 
- private:
+  uint64_t keys_per_node(const std::string& name) const {
+    if (options_.bench.keys_per_node == 0 || name == "tpcc") return default_keys(name);
+    return options_.bench.keys_per_node;
+  }
+
   std::string population(const std::string& name) const {
-    const uint64_t a_node = options_.bench.keys_per_node != 0 ? options_.bench.keys_per_node : default_keys(name);
-    const uint64_t all = a_node * static_cast<uint64_t>(options_.bench.cluster.nodes);
-    return with_commas(all) + (name == "tatp" ? " subscribers" : name == "smallbank" ? " accounts" : " records");
+    const uint64_t all = keys_per_node(name) * static_cast<uint64_t>(options_.bench.cluster.nodes);
+    const char* const what = name == "tatp"        ? " subscribers"
+                             : name == "smallbank" ? " accounts"
+                             : name == "tpce-cp"   ? " customers"
+                             : name == "tpcc"      ? " warehouses"
+                                                   : " records";
+    return with_commas(all) + what;
+  }
+
+  std::vector<Setup> setups_of(const std::vector<std::string>& names) const {
+    std::vector<Setup> all;
+    for (const std::string& name : names) {
+      all.push_back({name, options_.bench.cluster});
+      all.back().cluster.protocol = name;
+    }
+    return all;
   }
 
   // Every protocol with everything on, then the first protocol with fewer and fewer switches on.
   std::vector<Setup> setups() const {
-    std::vector<Setup> all;
-    for (const std::string& name : options_.protocols) {
-      all.push_back({name, options_.bench.cluster});
-      all.back().cluster.protocol = name;
-    }
+    std::vector<Setup> all = setups_of(options_.protocols);
     for (const Rung& rung : kRungs) {
       if (rung.local_reads) continue;
       all.push_back({rung.name, all.front().cluster});
@@ -103,18 +137,18 @@ class Ablation {
     return all;
   }
 
-  void protocols(const std::vector<Report>& reports) {
+  void protocols(const std::vector<std::string>& names, const std::vector<Report>& reports) {
     fmt::print(
         out_,
         "### Protocols\n\n"
         "| protocol | txn/s | a thread | spread | p50 µs | p90 µs | p99 µs | p99.9 µs | aborts % | round trips | "
         "packets | messages | bytes |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
-    for (size_t i = 0; i < options_.protocols.size(); ++i) {
+    for (size_t i = 0; i < names.size(); ++i) {
       const Report& r = reports[i];
       fmt::print(out_, "| {} | {} | {} | {} | {} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.0f} |\n",
-                 options_.protocols[i], millions(r.tps_median), millions(r.tps_median / r.threads), spread(r),
-                 micros(r.p50_us), micros(r.p90_us), micros(r.p99_us), micros(r.p999_us), abort_percent(r),
-                 r.commit_round_trips, r.packets_per_txn, r.messages_per_txn, r.bytes_per_txn);
+                 names[i], millions(r.tps_median), millions(r.tps_median / r.threads), spread(r), micros(r.p50_us),
+                 micros(r.p90_us), micros(r.p99_us), micros(r.p999_us), abort_percent(r), r.commit_round_trips,
+                 r.packets_per_txn, r.messages_per_txn, r.bytes_per_txn);
     }
     fmt::print(out_, "\nRound trips are of commits, the last three columns of a committed transaction.\n\n");
   }
@@ -193,6 +227,10 @@ Result<std::string> run_ablation(const AblationOptions& options, std::ostream& o
   Ablation ablation(options, out, progress);
   for (const std::string& name : options.workloads) {
     auto wrong = ablation.workload(name);
+    if (!wrong || !wrong->empty()) return wrong;
+  }
+  for (const std::string& name : options.more_workloads) {
+    auto wrong = ablation.workload_by_protocol(name);
     if (!wrong || !wrong->empty()) return wrong;
   }
   return std::string();

@@ -18,6 +18,10 @@ struct AblationOptions {
   BenchOptions bench;  // its workload is ignored
   std::vector<std::string> workloads = {"smallbank", "tatp"};
   std::vector<std::string> protocols = {"dnl4", "dnl2", "dnl1", "fasst"};
+  // Measured after them, only by protocol, and by these protocols. tpcc has its own number of warehouses whatever
+  // `bench` says.
+  std::vector<std::string> more_workloads = {"retwis", "tpce-cp", "tpcc"};
+  std::vector<std::string> more_protocols = {"dnl4", "dnl2", "dnl1", "fasst", "hop"};
   double seconds = 8;  // of each run
   std::string label;   // in the heading: the commit
 };
