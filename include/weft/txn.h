@@ -384,7 +384,7 @@ class Session {
   // ask for the outcome if this node is lost. (A procedure that cannot be executed elsewhere gets another id here.)
   // These and `arguments` must outlive the task.
   Task<Outcome> call(ProcedureId procedure, std::string_view arguments, std::string* reply = nullptr,
-                      TxnId* id = nullptr);
+                     TxnId* id = nullptr);
   // The same, but only at the primary of its keys, if that is one other node and the row ships procedures
   // (docs/protocols.md). Otherwise nothing has happened, and the outcome is rejected with kAskInstead. `waits`: while
   // another transaction holds a lock there, it waits a little before it is aborted.
