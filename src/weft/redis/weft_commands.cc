@@ -6,6 +6,7 @@
 #include "weft/redis/digest.h"
 #include "weft/redis/frontend.h"
 #include "weft/redis/frontend_text.h"
+#include "weft/redis/value.h"
 
 namespace weft {
 namespace {
@@ -97,6 +98,79 @@ Task<void> multi(RedisFrontend& front, Client& client, Arguments) {
   front.out(client).bulk(id_text(client.open_txn->id()));
 }
 
+struct ScanOptions {
+  uint32_t limit = Txn::kNoLimit;
+  Direction direction = Direction::kForward;
+};
+
+// After the two bounds. nullopt: the reply says what is wrong.
+std::optional<ScanOptions> parse_scan_options(Arguments rest, RespWriter reply) {
+  ScanOptions options;
+  for (size_t i = 0; i < rest.size(); ++i) {
+    if (same_word(rest[i], "rev")) {
+      options.direction = Direction::kBackward;
+      continue;
+    }
+    const std::string_view number = same_word(rest[i], "limit") && i + 1 < rest.size() ? rest[++i] : std::string_view();
+    const char* const end = number.data() + number.size();
+    const auto [at, failed] = std::from_chars(number.data(), end, options.limit);
+    if (number.empty() || failed != std::errc() || at != end || options.limit == 0) {
+      reply.error("ERR after the two keys come LIMIT and a number above 0, or REV, or both");
+      return std::nullopt;
+    }
+  }
+  return options;
+}
+
+// Keys and values, one after the other. Keys past their deadline are left out, and not deleted.
+Task<Code> collect(RedisFrontend& front, Txn& txn, Arguments arguments, ScanOptions options, int version,
+                   std::string* out) {
+  const Scan found =
+      co_await txn.scan(front.options().table, arguments[2], arguments[3], options.limit, options.direction);
+  if (!found) co_return found.code;
+  const int64_t now_ms = front.wall_us() / 1000;
+  std::string items;
+  RespWriter writer(&items, front.options().reply_bytes_max);
+  size_t count = 0;
+  for (const Scan::Item& item : found.items) {
+    const StoredValue value = parse_value(item.value);
+    if (value.deadline_ms != kNoDeadline && value.deadline_ms <= now_ms) continue;
+    writer.bulk(item.key);
+    value.type == ValueType::kString ? writer.bulk(value.bytes) : writer.null();
+    count += 2;
+  }
+  out->clear();
+  RespWriter whole(out);
+  whole.set_version(version);
+  if (writer.over()) {
+    whole.error("ERR the reply is too long: reply_bytes_max is " + std::to_string(front.options().reply_bytes_max));
+    co_return Code::kOk;
+  }
+  whole.array(count);
+  out->append(items);
+  co_return Code::kOk;
+}
+
+Task<void> scan(RedisFrontend& front, Client& client, Arguments arguments) {
+  if (!front.table().spec().ordered) {
+    front.out(client).error("ERR the keys are not kept in order: store.ordered is false");
+    co_return;
+  }
+  const std::optional<ScanOptions> options = parse_scan_options(arguments.subspan(4), front.out(client));
+  if (!options) co_return;
+  const auto body = [&](Txn& txn) { return collect(front, txn, arguments, *options, client.version, &client.reply); };
+  RetryPolicy policy;
+  policy.attempts = UINT32_MAX;
+  Task<Outcome> running = front.session().run(policy, body, front.answer_by_ns(client));
+  const Outcome outcome = co_await running;
+  if (outcome.committed()) {
+    front.take_reply(client);
+  } else {
+    RedisFrontend::drop_reply(client);
+    front.out(client).error(front.failure(client, outcome));
+  }
+}
+
 constexpr Command kWeftCommands[] = {
     {"weft", -2, kHasSubcommands, {}, "server", "what Redis has no words for"},
     {"weft|cut", 3, kAdmin | kNoMulti, {}, "server", "closes the connection to a node, for tests", nullptr, cut},
@@ -128,6 +202,15 @@ constexpr Command kWeftCommands[] = {
      nullptr,
      nullptr,
      outcome},
+    {"weft|scan",
+     -4,
+     kNoMulti,
+     {},
+     "transactions",
+     "the keys from one on and below another, with their values, in order (LIMIT REV)",
+     nullptr,
+     nullptr,
+     scan},
     {"weft|status", 2, kNoMulti, {}, "server", "the node and its view, as JSON", nullptr, status},
 };
 

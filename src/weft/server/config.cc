@@ -168,6 +168,7 @@ ClusterSpec spec_of(const NodeConfig& config) {
   table.value_bytes_max = config.store.value_bytes_max + static_cast<uint32_t>(kValueHeaderBytesMax);
   table.partition = PartitionBy::kRedisSlot;
   table.capacity = config.store.capacity;
+  table.ordered = config.store.ordered;
   table.memory_bytes_max = config.store.memory_bytes_max;
   uint32_t& longest = spec.options.limits.value_bytes_max;
   longest = std::max(longest, table.value_bytes_max);

@@ -91,6 +91,7 @@ struct StoreConfig {
   uint64_t memory_bytes_max = 1 << 30;  // of this node; 0: derived from the other two
   uint64_t capacity = 1'000'000;        // records in the cluster, replicas not counted
   uint32_t value_bytes_max = 16 << 20;
+  bool ordered = false;
 };
 
 // A supervisor sees at once when a process ends: the lease is only for a process that hangs, and may be longer than a

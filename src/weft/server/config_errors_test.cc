@@ -102,7 +102,7 @@ TEST(ConfigErrors, UnknownKeysAndTables) {
               "12:1: limits.transactions_in_flight is not a key; did you mean limits.transactions_in_flight_max?"},
              {"[limits]\nlease_ms = 3", "12:1: limits.lease_ms is not a key; did you mean cluster.lease_ms?"},
              {"[store]\ncompression = \"zstd\"",
-              "12:1: store.compression is not a key; [store] has memory_bytes_max, capacity, value_bytes_max"},
+              "12:1: store.compression is not a key; [store] has memory_bytes_max, capacity, value_bytes_max, ordered"},
              {"[limit]\ntransactions_in_flight_max = 3",
               "11:1: [limit] is not a table of this file; did you mean [limits]?"},
              {"[telemetry]\nx = 3", "11:1: [telemetry] is not a table of this file; " + all}}) {

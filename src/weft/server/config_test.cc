@@ -148,7 +148,8 @@ membership = {kind = "zookeeper", hosts = "127.0.0.1:2181", path = "/weft/x"})")
 }
 
 TEST(Config, TheSpecIsWhatTheFileSays) {
-  const ClusterSpec spec = spec_of(sound(std::string(kMinimalConfig) + "[store]\nvalue_bytes_max = 100\ncapacity = 7"));
+  const ClusterSpec spec =
+      spec_of(sound(std::string(kMinimalConfig) + "[store]\nvalue_bytes_max = 100\ncapacity = 7\nordered = true"));
   EXPECT_TRUE(spec.recovers);
   ASSERT_EQ(spec.tables.size(), 1U);
   EXPECT_EQ(spec.tables[0].name, "store");
@@ -156,6 +157,7 @@ TEST(Config, TheSpecIsWhatTheFileSays) {
   EXPECT_EQ(spec.tables[0].value_bytes_max, 100 + kValueHeaderBytesMax);
   EXPECT_EQ(spec.tables[0].partition, PartitionBy::kRedisSlot);
   EXPECT_EQ(spec.tables[0].capacity, 7U);
+  EXPECT_TRUE(spec.tables[0].ordered);
   EXPECT_EQ(spec.tables[0].memory_bytes_max, 1U << 30);
   EXPECT_TRUE(check_spec(spec));
 }
