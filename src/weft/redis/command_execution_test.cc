@@ -243,8 +243,8 @@ TEST_F(FrontRunTest, WhatAServerSaysOfItself) {
   EXPECT_EQ(ask(client, "COMMAND INFO get").substr(0, 30), "*1\r\n*10\r\n$3\r\nget\r\n:2\r\n*2\r\n+rea");
   EXPECT_NE(ask(client, "COMMAND DOCS get").find("summary"), std::string::npos);
   EXPECT_EQ(ask(client, "COMMAND LIST FILTERBY ACLCAT transaction"),
-            "*7\r\n$7\r\ndiscard\r\n$4\r\nexec\r\n$5\r\nmulti\r\n$7\r\nunwatch\r\n$5\r\nwatch\r\n"
-            "$10\r\nweft|multi\r\n$12\r\nweft|outcome\r\n");
+            "*8\r\n$7\r\ndiscard\r\n$4\r\nexec\r\n$5\r\nmulti\r\n$7\r\nunwatch\r\n$5\r\nwatch\r\n"
+            "$10\r\nweft|multi\r\n$12\r\nweft|outcome\r\n$9\r\nweft|scan\r\n");
   EXPECT_EQ(ask(client, "COMMAND LIST FILTERBY PATTERN " + std::string(2000, 'x')).substr(0, 28),
             "-ERR the pattern is too long");
   EXPECT_EQ(ask(client, "MEMORY USAGE none"), "$-1\r\n");
