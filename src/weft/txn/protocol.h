@@ -73,7 +73,7 @@ struct Protocol {
   Primitives by{};
   bool location_cache = false;  // execute remembers where records are
   // Of stored procedures: all of its keys at a node are locked and read by one message; and it may be executed at the
-  // primary of its keys, whose backups answer the coordinator (rules H1 to H8).
+  // primary of its keys, whose backups answer the coordinator (rules H1 to H9).
   bool execute_at_once = false;
   bool ships_procedures = false;
 

@@ -1,6 +1,6 @@
 // ShippedTxns: stored procedures whose keys have one primary other than this node. The procedure is sent there, with
 // the values of the keys that this node holds; that node, the executor, locks its keys, runs it, logs the writes at
-// all replicas, and their answers come here (rules H1 to H8 in docs/rules.md; the other side is ship_server.h):
+// all replicas, and their answers come here (rules H1 to H9 in docs/rules.md; the other side is ship_server.h):
 //
 //   coordinator    lock own keys -> kShip
 //   executor                        lock, execute, log -> kShipped to the coordinator, kReplicateFor to the others

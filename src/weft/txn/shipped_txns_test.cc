@@ -1,5 +1,5 @@
 // Procedures that are executed at the primary of their keys: when that is done, what it costs in messages, and what
-// happens when it cannot be. Rules H1 to H8; the simulator tests them with crashes.
+// happens when it cannot be. Rules H1 to H9; the simulator tests them with crashes.
 #include "weft/txn/shipped_txns.h"
 
 #include <array>
