@@ -23,7 +23,8 @@ AWAY = ["--clients", "1", "--away"]
 MANY = ["--clients", "50"]
 LOADS = [("incr, away", ["incr", *AWAY]), ("set, away", ["set", *AWAY]), ("get, away", ["get", *AWAY]),
          ("hot", ["hot", *MANY]), ("get", ["get", *MANY]), ("mget of ten", ["mget", *MANY]), ("set", ["set", *MANY]),
-         ("incr", ["incr", *MANY]), ("mset of ten", ["mset", *MANY]), ("watch, exec", ["transfer", *MANY])]
+         ("incr", ["incr", *MANY]), ("mset of ten", ["mset", *MANY]), ("watch, exec", ["transfer", *MANY]),
+         ("a key that all read", ["share", *MANY])]
 
 
 class Cluster:
