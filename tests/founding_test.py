@@ -61,7 +61,7 @@ class FoundingTest(unittest.TestCase):
         self.assertIn("protocol_taken", made.log_of("joiner"))
 
     def test_weft_up(self):
-        for nodes, replicas, expected in ((1, 1, "dnl4"), (2, 2, "dnl1"), (3, 2, "dnl4")):
+        for nodes, replicas, expected in ((1, 1, "dnl4"), (2, 2, "dnl1"), (3, 2, "hop")):
             with (self.subTest(nodes=nodes), tempfile.TemporaryDirectory() as folder,
                   cluster.Cluster(WEFT, pathlib.Path(folder) / "log", nodes=nodes, replicas=replicas,
                                   protocol="auto") as made):

@@ -285,6 +285,7 @@ class Summary:
     def __init__(self):
         self.rounds = self.committed = self.failed = self.unknown = self.kills = self.stops = self.cuts = 0
         self.surprises = self.token_reads = self.token_moves = 0
+        self.shipped = 0  # executed at another node (hop), as those processes count them that lived to the end
         self.times = collections.defaultdict(list)  # scenario: (pause, slowest, whole)
 
     def add(self, done):
@@ -304,7 +305,8 @@ class Summary:
     def print(self):
         print(f"\n{self.rounds} rounds, {self.committed} transactions committed ({self.token_moves} token moves, "
               f"{self.token_reads} token readers), {self.failed} failed, {self.unknown} unknown, {self.kills} kills, "
-              f"{self.stops} stops, {self.cuts} cuts, {self.surprises} nodes removed that nobody had touched")
+              f"{self.stops} stops, {self.cuts} cuts, {self.surprises} nodes removed that nobody had touched, at least "
+              f"{self.shipped} transactions shipped")
         print("Seconds, p50 and max over the rounds: the longest time without a commit, the slowest transaction, whole again")
         print(f"{'scenario':26}{'rounds':>7}{'pause':>9}{'':8}{'slowest':>9}{'':8}{'whole':>9}")
         for name, times in sorted(self.times.items()):
@@ -360,6 +362,7 @@ def run_session(arguments, protocol, numbers, folder, summary):
                 print(current.line(), flush=True)
                 if arguments.keep_all:
                     keep(arguments, folder, number)
+            summary.shipped += sum(status["figures"]["shipped"] for status in session.cluster.wait_whole())
             status = session.cluster.end()
             found = session.cluster.faults_in_log()
             if status != 0 or found:

@@ -238,7 +238,7 @@ void add_up(CLI::App& app, int* status) {
       ->check(CLI::IsMember({"messages", "loopback"}));
   command
       ->add_option("--protocol", flags->protocol,
-                   "A row of `weft protocols`; auto: dnl1 where every node has every key, else dnl4")
+                   "A row of `weft protocols`; auto: dnl1 where every node has every key, else hop (dnl4 of one node)")
       ->capture_default_str();
   command->add_option("--memory", flags->memory, "Of each node, for records and their index")->capture_default_str();
   command->add_option("--capacity", flags->capacity, "Records in the cluster")->capture_default_str();

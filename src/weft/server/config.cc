@@ -151,11 +151,13 @@ std::vector<std::string> set_key(NodeConfig& config, const std::string& assignme
 
 std::string_view fabric_name(FabricKind kind) { return find_key("fabric.kind")->choices[static_cast<size_t>(kind)]; }
 
-// Where every node has every key, reads commit at any of them without a message, and a write takes one round trip.
+// Where every node has every key, reads commit at any of them without a message, and a write takes one round trip. With
+// more nodes than replicas, most keys are at other nodes than their client's: commands are executed there.
 std::string founding_protocol(const NodeConfig& config) {
   const Options& options = config.options;
   if (options.protocol != kProtocolAuto) return options.protocol;
-  return options.nodes > 1 && options.replicas == options.nodes ? "dnl1" : "dnl4";
+  if (options.nodes == 1) return "dnl4";
+  return options.replicas == options.nodes ? "dnl1" : "hop";
 }
 
 ClusterSpec spec_of(const NodeConfig& config) {

@@ -72,10 +72,10 @@ std::vector<ConfigKey> make_keys() {
                "event loops of each node; the same for all nodes");
   keys.integer("partitions", WEFT_FIELD(options.partitions), 0, 4096,
                "what the keys are divided into; 0: one per node");
-  keys.choice(
-      "protocol", WEFT_FIELD(options.protocol), protocol_names(),
-      "how transactions commit, a row of `weft protocols`; `auto`: as the cluster was founded, and a new one "
-      "with `dnl1` if `replicas` is `nodes`, else with `dnl4`; those that found a cluster must mean the same row");
+  keys.choice("protocol", WEFT_FIELD(options.protocol), protocol_names(),
+              "how transactions commit, a row of `weft protocols`; `auto`: as the cluster was founded, and a new one "
+              "with `dnl1` if `replicas` is `nodes`, else with `hop` (of one node, `dnl4`); those that found a cluster "
+              "must mean the same row");
   keys.integer("hash_seed", WEFT_FIELD(options.hash_seed), 0, kIntegerMax,
                "seed of the tables' hash; the same for all nodes");
   keys.integer("lease_ms", WEFT_FIELD(lease_ms), 1, 60'000,

@@ -220,7 +220,8 @@ TEST(Config, AClusterWhoseNodesHaveEveryKeyIsFoundedWithTheRowForThat) {
   };
   EXPECT_EQ(founded(3, 3), "dnl1");
   EXPECT_EQ(founded(2, 2), "dnl1");
-  EXPECT_EQ(founded(4, 3), "dnl4");
+  EXPECT_EQ(founded(4, 3), "hop");
+  EXPECT_EQ(founded(7, 1), "hop");
   EXPECT_EQ(founded(1, 1), "dnl4");
   EXPECT_EQ(founded(3, 3, "fasst"), "fasst");
 }
