@@ -163,7 +163,12 @@ void OneSidedReads::on_record_read(TxnSlot& slot, VerbRequest& request) {
   Reads::check_again(slot, e, true, view.word.version());
   e.found = true;
   e.version = view.word.version();
-  keys_.keep_value(slot, e, view.value);
+  const bool cut = e.head && view.value.size() > kHeadBytes;  // what a message would bring
+  keys_.keep_value(slot, e, cut ? view.value.first(kHeadBytes) : view.value);
+  if (cut && e.value != nullptr) {
+    e.value_length = static_cast<uint32_t>(view.value.size());
+    e.partial = true;
+  }
   reads_.complete_read(slot, of.entry);
 }
 

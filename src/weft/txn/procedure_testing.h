@@ -6,6 +6,7 @@
 //   b5  inserts and erases it, named when it runs
 //   z5  reads it and appends "z", which it names when it runs       l5  puts 3,000 bytes
 //   n5  puts it, although it was not announced
+//   k5  reads it and refuses as if it was locked                    o5  reads it or the next one, in turn
 //
 // `no` refuses, `twice` has another result each time, `long` replies too much, `head5` reads the head of a value,
 // `len5` too, and replies the value's length and its head, and `hint5` reads a hint. The reply is what it has read by
@@ -43,7 +44,9 @@ void for_words(std::string_view arguments, F f) {
 
 inline void words_keys(std::string_view arguments, StoredProcedure::Keys& keys) {
   for_words(arguments, [&](std::string_view word, uint64_t key) {
-    if (word == "r" || word == "z") keys.add(kProcedureTable, key);
+    static uint64_t turns = 0;
+    if (word == "r" || word == "z" || word == "k") keys.add(kProcedureTable, key);
+    if (word == "o") keys.add(kProcedureTable, key + turns++ % 2);
     if (word == "u" || word == "e" || word == "l") keys.add(kProcedureTable, key, Intent::kUpdate);
     if (word == "p" || word == "i" || word == "x") keys.will_write(kProcedureTable, key);
     if (word == "head" || word == "len") keys.add(kProcedureTable, key, Intent::kHead);
@@ -57,7 +60,7 @@ inline Code words_execute(std::string_view arguments, std::span<const Value> val
   std::string reply;
   Code code = Code::kOk;
   for_words(arguments, [&](std::string_view word, uint64_t) {
-    constexpr std::string_view kReads[] = {"r", "z", "u", "e", "l", "head", "len", "hint"};
+    constexpr std::string_view kReads[] = {"r", "z", "k", "o", "u", "e", "l", "head", "len", "hint"};
     more += std::find(std::begin(kReads), std::end(kReads), word) != std::end(kReads) ? 1U : 0U;
   });
   for_words(arguments, [&](std::string_view word, uint64_t key) {
@@ -66,14 +69,15 @@ inline Code words_execute(std::string_view arguments, std::span<const Value> val
       return values[next++];
     };
     if (word == "no") code = Code::kApplication;
+    if (word == "k") code = Code::kLocked;
     if (word == "twice") writes.put(kProcedureTable, key, std::to_string(++runs));
     if (word == "long") reply.assign(kReplyMax + 1, 'x');
-    if (word == "r" || word == "hint") take();
+    if (word == "r" || word == "hint" || word == "k" || word == "o") take();
     if (word == "len") {
       reply += std::to_string(values[next].length) + ":";
-      reply += values[next++].bytes.substr(0, kHeadBytes);
+      reply += values[next++].bytes;
     }
-    if (word == "head") reply += values[next++].bytes.substr(0, kHeadBytes);
+    if (word == "head") reply += values[next++].bytes;
     if (word == "z") {
       writes.will_write(kProcedureTable, key);
       writes.put(kProcedureTable, key, std::string(take().bytes) + "z");
