@@ -25,7 +25,7 @@ namespace weft {
 struct Counters {
   uint64_t committed = 0, aborted = 0, rejected = 0;
   uint64_t unknown = 0;  // reported to the client as unknown; if they end here later, their outcome is counted too
-  uint64_t aborts_by_code[32] = {};
+  uint64_t aborts_by_code[kCodes] = {};
   uint64_t commit_round_trips = 0;  // of committed transactions that had a commit phase
   uint64_t commits_counted = 0;
   uint64_t abort_round_trips = 0;  // of aborts in the commit phase, until they were acknowledged

@@ -49,6 +49,7 @@ enum class Code : uint8_t {
   kNoMemory,
   kOs,
 };
+inline constexpr int kCodes = static_cast<int>(Code::kOs) + 1;
 
 std::string_view code_name(Code code);  // "locked"
 std::string_view code_text(Code code);  // "another transaction holds the key"

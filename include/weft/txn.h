@@ -185,9 +185,9 @@ class Txn {
   // range, changed or erased, up to where the limit ended it.
   //
   // All keys between the two must have one prefix (or {tag}), so that they are in one partition; else it is rejected
-  // with kScanTwoPartitions. It brings at most Limits::txn_keys_max items, and counts as one key of the transaction. In
-  // rows that lock what they read, only transactions that write nothing may scan (`weft protocols`, kNotInThisRow). The
-  // greatest integer key is in no scan.
+  // with kScanTwoPartitions. It brings at most Limits::txn_keys_max items, all scans of a transaction four times as
+  // many, and counts as one key of the transaction. In rows that lock what they read, only transactions that write
+  // nothing may scan (`weft protocols`, kNotInThisRow). The greatest integer key is in no scan.
   static constexpr uint32_t kNoLimit = UINT32_MAX;
   ScanHandle scan_async(TableId table, Key from, Key to, uint32_t limit = kNoLimit,
                         Direction direction = Direction::kForward);

@@ -48,7 +48,7 @@ struct Arrivals {
 struct alignas(64) State {
   Histogram latency_ns;
   Cell committed, refused, aborted;
-  std::array<Cell, 32> aborts_by_code;
+  std::array<Cell, kCodes> aborts_by_code;
   Arrivals arrivals;
   // Read when the clients have ended.
   Tally tally;

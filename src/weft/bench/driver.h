@@ -47,7 +47,7 @@ struct DriveResult {
   double seconds = 0;
   uint64_t committed = 0, refused = 0,
            aborted = 0;  // refused ones are also counted as committed; aborted counts attempts
-  std::array<uint64_t, 32> aborts_by_code{};
+  std::array<uint64_t, kCodes> aborts_by_code{};
   Histogram latency_ns;
   std::vector<double> slice_tps;
   Counters counters;

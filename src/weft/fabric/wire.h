@@ -20,7 +20,7 @@ namespace weft {
 enum class Flow : uint8_t { kExecution, kCommit, kRecovery, kControl };
 inline constexpr int kFlows = 4;
 
-inline constexpr uint16_t kWireVersion = 7;
+inline constexpr uint16_t kWireVersion = 8;
 
 // The first bytes of every packet.
 //

@@ -150,7 +150,7 @@ bool CommitParser::parse_shipped(const Message& m, Batch* batch) {
   if (m.tag >= static_cast<uint32_t>(records_.slots()) || m.body.size() < sizeof(ShippedReply)) return false;
   if (m.body.size() > kShipBytesMax) return false;
   const auto reply = load<ShippedReply>(m.body.data());
-  if (reply.code > static_cast<uint8_t>(Code::kOs) || reply.reply_bytes > m.body.size()) return false;
+  if (reply.code >= kCodes || reply.reply_bytes > m.body.size()) return false;
   const bool refused = static_cast<Code>(reply.code) != Code::kOk;
   size_t before = sizeof reply + padded(reply.reply_bytes);
   if (reply.keys == 0) return m.body.size() == before;
@@ -167,9 +167,14 @@ bool CommitParser::parse_check_scans(const Message& m, Batch* batch) {
   const std::byte* const end = m.body.data() + rest;
   ScanCheck check;
   uint16_t scan = 0;
+  int before_it = -1;
+  uint64_t items = 0;
   while (at != end) {
-    if (!take_check(ctx_, &at, end, &check, &scan) || scan >= TxnScan::kScansMax) return false;
+    if (!take_check(ctx_, &at, end, &check, &scan) || scan >= TxnScan::kScansMax || scan <= before_it) return false;
+    before_it = scan;
+    items += check.items;
   }
+  if (items > uint64_t{TxnScan::kItemsFactor} * ctx_.limits.txn_keys_max) return false;
   const size_t before = rest + request_bytes_;
   return m.body.size() == before || take_keys<Kind::kLock>(m, before, &validates_, batch);
 }

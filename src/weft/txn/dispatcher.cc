@@ -98,7 +98,7 @@ WEFT_INLINE bool Dispatcher::parse_reply(const Message& m) const {
   if (!prefetch_slot(m.tag) || m.body.size() < sizeof(PhaseReply)) return false;
   const auto reply = load<PhaseReply>(m.body.data());
   const size_t versions = size_t{reply.bases} + reply.erased;
-  if (reply.code > static_cast<uint8_t>(Code::kOs) || (m.body.size() - sizeof reply) / sizeof(uint64_t) < versions) {
+  if (!is_answer(static_cast<Code>(reply.code)) || (m.body.size() - sizeof reply) / sizeof(uint64_t) < versions) {
     return false;
   }
   return are_versions(m.body.data() + sizeof reply, versions);

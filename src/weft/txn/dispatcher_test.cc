@@ -129,9 +129,9 @@ TEST_F(DispatcherTest, AnAnswerToAGetIsWholeAndNamesASlot) {
   expect_taken(Kind::kGetReply, bytes(8 + sizeof(GetWhere)), reply.tag());
   for (size_t cut = 0; cut < 8 + sizeof(GetWhere); ++cut) expect_refused(Kind::kGetReply, bytes(cut), reply.tag());
   reply.has_where = false;
-  reply.code = Code::kOs;
+  reply.code = Code::kPeerLost;
   expect_taken(Kind::kGetReply, bytes(8), reply.tag());
-  for (const int code : {static_cast<int>(Code::kOs) + 1, 255}) {
+  for (const int code : {static_cast<int>(Code::kBadOption), static_cast<int>(Code::kOs), kCodes, 255}) {
     expect_refused(Kind::kGetReply, bytes(8), static_cast<uint32_t>(code) << 8);
   }
 }

@@ -202,7 +202,7 @@ void ExecuteAtOnce::on_peer_lost(TxnSlot& slot, NodeId peer) {
 bool ExecuteAtOnce::parse(const Message& m) const {
   if (m.tag >= slots_.size() || m.body.size() < sizeof(ExecutedReply)) return false;
   const auto reply = load<ExecutedReply>(m.body.data());
-  if (reply.code > static_cast<uint8_t>(Code::kOs)) return false;
+  if (!is_answer(static_cast<Code>(reply.code))) return false;
   const std::byte* at = m.body.data() + sizeof reply;
   const std::byte* const end = m.body.data() + m.body.size();
   for (uint32_t i = 0; i < reply.keys; ++i) {

@@ -124,6 +124,9 @@ struct GetRequest {
   }
 };
 
+// What a peer may answer: why a transaction does not go on. The codes after these are of configurations and files.
+constexpr bool is_answer(Code code) { return code <= Code::kPeerLost; }
+
 // The answer. Its body: | word | GetWhere, if has_where | length, if cut | value, as much as remains |
 struct GetReply {
   uint8_t slot = 0;
@@ -150,7 +153,7 @@ struct GetReply {
             (tag >> 30 & 1U) != 0,
             0,
             0};
-    if (body.size() < out->bytes() || out->code > Code::kOs) return false;
+    if (body.size() < out->bytes() || !is_answer(out->code)) return false;
     out->word = load<uint64_t>(body.data());
     if (out->cut) out->length = load<uint64_t>(body.data() + out->bytes() - sizeof out->length);
     return !out->cut || (out->found && out->length <= UINT32_MAX);
@@ -292,12 +295,13 @@ constexpr uint32_t executed_room(const Limits& limits, size_t keys) {
 // Asks a node to execute a procedure: it is the primary of those of its keys that the coordinator does not hold. The
 // arguments follow, padded, and then the coordinator's keys, which are locked: their values as they are there.
 struct ShipHeader {
+  uint64_t keys;  // ProcedureKeys::digest of those that the procedure has named there
   uint16_t procedure;
   uint16_t values;
   uint16_t argument_bytes;
   uint16_t waits;  // 1: it may wait there for a lock (H9)
 };
-static_assert(sizeof(ShipHeader) == 8);
+static_assert(sizeof(ShipHeader) == 16);
 
 struct ShippedValue {
   uint64_t version;

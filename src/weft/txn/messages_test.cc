@@ -82,7 +82,7 @@ TEST(GetRequestCodec, TheRestComesBeforeTheKey) {
 }
 
 TEST(GetReplyCodec, WhatIsPutIsTaken) {
-  for (const Code code : {Code::kOk, Code::kLocked, Code::kOs}) {
+  for (const Code code : {Code::kOk, Code::kLocked, Code::kPeerLost}) {
     for (const int entry : {0, 255, 256, 4095}) {
       for (const bool found : {false, true}) {
         for (const bool has_where : {false, true}) {
@@ -116,7 +116,7 @@ TEST(GetReplyCodec, ACodeThatThereIsNotIsRefused) {
   const std::vector<std::byte> body(8);
   GetReply got;
   for (uint32_t code = 0; code < 256; ++code) {
-    EXPECT_EQ(GetReply::take(code << 8, body, &got), code <= static_cast<uint32_t>(Code::kOs)) << code;
+    EXPECT_EQ(GetReply::take(code << 8, body, &got), code <= static_cast<uint32_t>(Code::kPeerLost)) << code;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <new>
 
 #include "weft/base/check.h"
+#include "weft/base/hash.h"
 #include "weft/base/sanitized.h"
 
 namespace weft {
@@ -45,6 +46,37 @@ void ProcedureKeys::collect(const StoredProcedure& procedure, std::string_view a
   if (announced_ > kMax) {
     reject(slot_, Code::kTxnTooLarge, nullptr, {"the keys that a stored procedure announces", kMax, announced_});
   }
+  if constexpr (kSanitized) run_again(procedure, arguments);
+}
+
+void ProcedureKeys::run_again(const StoredProcedure& procedure, std::string_view arguments) {
+  named_again_.clear();
+  again_ = true;
+  StoredProcedure::Keys keys(*this);
+  procedure.keys(arguments, keys);
+  again_ = false;
+  if (slot_.outcome.code == Code::kOk && named_again_ != named_) reject(slot_, Code::kImpure, nullptr, {});
+}
+
+bool ProcedureKeys::note(TableId table, const Key& key, uint8_t how) {
+  if constexpr (!kSanitized) return false;
+  if (slot_.outcome.code != Code::kOk) return again_;
+  if (again_) {
+    const Entry* const e = keys_.find_known(slot_, table, key);
+    named_again_.push_back({static_cast<uint16_t>(e == nullptr ? UINT16_MAX : e - slot_.entries), how});
+  }
+  return again_;
+}
+
+uint64_t ProcedureKeys::digest() const {
+  uint64_t sum = slot_.count;
+  for (uint16_t i = 0; i < slot_.count; ++i) {
+    const Entry& e = slot_.entry(i);
+    const uint64_t how =
+        uint64_t{e.table_id.value} << 16 | static_cast<uint64_t>(e.intent) << 8 | (e.may_write ? 1 : 0);
+    sum = mix64(sum ^ e.key.hash) ^ mix64(how ^ uint64_t{e.key.bytes.size()} << 32);
+  }
+  return sum;
 }
 
 bool ProcedureKeys::has_room() {
@@ -58,8 +90,10 @@ Entry* ProcedureKeys::find_or_add(TableId table, const Key& key) {
 }
 
 void ProcedureKeys::add(TableId table, const Key& key, Intent intent) {
+  if (note(table, key, static_cast<uint8_t>(intent))) return;
   Entry* e = find_or_add(table, key);
   if (e == nullptr) return;
+  if constexpr (kSanitized) named_.push_back({static_cast<uint16_t>(e - slot_.entries), static_cast<uint8_t>(intent)});
   entries_[count_++] = static_cast<uint16_t>(e - slot_.entries);
   // A key that is named twice is read by the stronger intent.
   const auto strength = [](Intent i) {
@@ -71,8 +105,10 @@ void ProcedureKeys::add(TableId table, const Key& key, Intent intent) {
 }
 
 void ProcedureKeys::will_write(TableId table, const Key& key) {
+  if (note(table, key, kWillWrite)) return;
   Entry* e = find_or_add(table, key);
   if (e == nullptr) return;
+  if constexpr (kSanitized) named_.push_back({static_cast<uint16_t>(e - slot_.entries), kWillWrite});
   e->may_write = true;
   if (!e->read) e->done = true;
 }
@@ -150,6 +186,7 @@ Code StepOutput::run(const StoredProcedure& procedure, std::string_view argument
     const Code again = run_once(procedure, arguments, values);
     if (again != code || wishes != wishes_ || bytes != bytes_ || reply != reply_) return Code::kImpure;
   }
+  if (static_cast<int>(code) >= kCodes) return Code::kInvalidArgument;
   if (code == Code::kOk && !wants_more_ && reply_.size() > procedure.reply_bytes_max) code = Code::kReplyTooLong;
   return code;
 }

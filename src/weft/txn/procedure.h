@@ -39,7 +39,20 @@ class ProcedureKeys {
   };
   std::span<const Value> values(Room* room) const;
 
+  // The same at every node where the procedure names the same keys.
+  uint64_t digest() const;
+
  private:
+  // What `keys` has named, to compare when it runs again (in builds with sanitizers).
+  struct Named {
+    uint16_t entry;
+    uint8_t how;
+    bool operator==(const Named&) const = default;
+  };
+  static constexpr uint8_t kWillWrite = 0xff;
+  // True: nothing is to be added, since `keys` runs again.
+  bool note(TableId table, const Key& key, uint8_t how);
+  void run_again(const StoredProcedure& procedure, std::string_view arguments);
   Entry* find_or_add(TableId table, const Key& key);
   bool has_room();
 
@@ -47,6 +60,8 @@ class ProcedureKeys {
   TxnSlot& slot_;
   uint16_t count_ = 0;
   uint16_t announced_ = 0;  // with those that are not read
+  std::vector<Named> named_, named_again_;
+  bool again_ = false;
   std::array<uint16_t, StoredProcedure::kKeysMax> entries_;
 };
 

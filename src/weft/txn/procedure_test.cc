@@ -177,6 +177,32 @@ TEST_P(ProcedureTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(value(7), "v");
 }
 
+// Whatever it returns, wherever it runs.
+TEST_P(ProcedureTest, MayRefuseByAnyCode) {
+  for (int node = 0; node < 5; ++node) {
+    for (uint64_t key = 0; key < 10; ++key) {
+      const Outcome outcome = call(node, "k" + std::to_string(key));
+      EXPECT_TRUE(aborted(outcome, Code::kLocked)) << outcome.text();
+    }
+  }
+}
+
+// Nobody's channel is closed for it: others go on.
+TEST_P(ProcedureTest, WhoseKeysAreNotAlwaysTheSameIsRefused) {
+  int found = 0;
+  for (int node = 0; node < 5; ++node) {
+    for (uint64_t key = 0; key < 10; ++key) {
+      const Outcome outcome = call(node, "o" + std::to_string(key) + " p50");
+      EXPECT_TRUE(outcome.committed() || outcome.code == Code::kImpure || code_retryable(outcome.code))
+          << outcome.text();
+      found += outcome.code == Code::kImpure ? 1 : 0;
+    }
+  }
+  if (kSanitized) EXPECT_EQ(found, 50);
+  for (int node = 0; node < 5; ++node)
+    EXPECT_TRUE(committed(call(node, "u" + std::to_string(60 + 2 * node) + " u" + std::to_string(61 + 2 * node))));
+}
+
 TEST_P(ProcedureTest, AnImpureOneIsFoundWhereStepsRunTwice) {
   if (!kSanitized) GTEST_SKIP() << "runs once in this build";
   for (int node = 0; node < 5; ++node) EXPECT_TRUE(rejected(call(node, "u1 twice1"), Code::kImpure));

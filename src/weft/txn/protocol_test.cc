@@ -154,6 +154,20 @@ TEST(Protocol, ABrokenRuleHasAReason) {
        "waits"},
       {"the value before it is known", changed(kFasst, [](Protocol& r) { r.lock_carries_value = true; }),
        "cannot carry"},
+      {"executed at once, locked later", changed(kHop, [](Protocol& r) { r.lock_while_reading = false; }),
+       "locked while it is read"},
+      {"executed at once by a verb", changed(kHop, [](Protocol& r) { r.by.validate = Primitive::kOneSided; }), "place"},
+      {"executed at once by verbs",
+       changed(kHop, [](Protocol& r) { r.by.execute = r.by.validate = Primitive::kOneSided; }), "goes by message"},
+      {"ships some, and asks for the others key by key", changed(kHop, [](Protocol& r) { r.execute_at_once = false; }),
+       "at once"},
+      {"an executor that forgets its writes",
+       changed(kHop,
+               [](Protocol& r) {
+                 r.replicate.at = Replicas::kBackups;
+                 r.unlock_ack = UnlockAck::kReply;
+               }),
+       "keeps its writes"},
   };
   for (const Broken& broken : all) {
     const std::string_view why = illegal(broken.row);

@@ -82,6 +82,7 @@ class ScanHostile : public testing::Test, public HandNodes {
     ScanCheckHead head{};
     std::vector<std::byte> bounds;
     uint64_t size = 0;
+    bool twice = false;
     size_t more = 0;
     uint8_t slot = 0;
     bool request = true;
@@ -100,9 +101,11 @@ class ScanHostile : public testing::Test, public HandNodes {
     request.slot = what.slot;
     request.sequence = 1;
     std::vector<std::byte> body;
-    append(&body, what.size);
-    append(&body, what.head);
-    body.insert(body.end(), what.bounds.begin(), what.bounds.end());
+    append(&body, what.twice ? 2 * what.size : what.size);
+    for (int i = 0; i < (what.twice ? 2 : 1); ++i) {
+      append(&body, what.head);
+      body.insert(body.end(), what.bounds.begin(), what.bounds.end());
+    }
     const size_t at = body.size();
     if (what.request) {
       body.resize(at + CommitRequest::bytes(spec_.options.nodes));
@@ -208,6 +211,9 @@ TEST_F(ScanHostile, ChecksThatMakeNoSense) {
       {"a table that is not there", [](Check& c) { c.head.table = 77; }},
       {"a table that is not ordered", [](Check& c) { c.head.table = 1; }},
       {"a scan that no transaction has", [](Check& c) { c.head.scan = TxnScan::kScansMax; }},
+      {"more items than scans may bring",
+       [this](Check& c) { c.head.items = TxnScan::kItemsFactor * spec_.options.limits.txn_keys_max + 1; }},
+      {"a scan twice", [](Check& c) { c.twice = true; }},
       {"no scans", [](Check& c) { c.size = 0; }},
       {"half a scan", [](Check& c) { c.size = 24; }},
       {"more scans than bytes", [](Check& c) { c.size = 1 << 20; }},
@@ -292,6 +298,7 @@ TEST_F(ScanHostile, WrongAnswersToWhatWasAsked) {
       {"another transaction", [](Answer& a, uint64_t) { ++a.reply.sequence; }},
       {"another scan", [](Answer& a, uint64_t) { a.reply.scan = 1; }},
       {"a code that is none", [](Answer& a, uint64_t) { a.reply.code = 200; }},
+      {"a code that no peer can mean", [](Answer& a, uint64_t) { a.reply.code = static_cast<uint8_t>(Code::kOs); }},
       {"items that do not follow", [](Answer& a, uint64_t) { a.reply.items = 3; }},
       {"items that it does not count", [](Answer& a, uint64_t k) { a.item(k), a.reply.items = 0; }},
       {"more items than were asked for", [](Answer& a, uint64_t k) { a.item(k), a.item(k + 1), a.item(k + 2); }},

@@ -154,6 +154,27 @@ TEST_F(ScanLimits, ATransactionHasSoManyScans) {
   });
 }
 
+// Their primaries look at all of them in one step when it commits.
+TEST_F(ScanLimits, AllScansOfATransactionBringSoManyItems) {
+  open();
+  for (uint64_t low = 0; low < 20; ++low) EXPECT_TRUE(cluster_->load(kT, 256 + low, "v"));
+  for (const int node : {0, 1, 2}) {
+    cluster_->on(node, [](Session& session) -> Task<void> {
+      for (const int scans : {4, 5}) {
+        Txn txn = co_await session.begin();
+        Scan last{};
+        for (int i = 0; i < scans; ++i) last = co_await txn.scan(kT, 256, 512);
+        EXPECT_EQ(last.code, scans == 4 ? Code::kOk : Code::kTxnTooLarge);
+        const Outcome outcome = co_await txn.commit();
+        EXPECT_TRUE(scans == 4 ? committed(outcome) : rejected(outcome, Code::kTxnTooLarge));
+        if (scans == 4) continue;
+        const std::string limit = "the items that the scans of one transaction bring is 80, asked for 100";
+        EXPECT_NE(outcome.text().find(limit), std::string::npos) << outcome.text();
+      }
+    });
+  }
+}
+
 // Values that are longer than the credit there is come by turns, and so do pages of them.
 TEST_F(ScanLimits, ValuesOfAllSizesWithLittleCredit) {
   open([](Options& o) {

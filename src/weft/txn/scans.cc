@@ -225,7 +225,7 @@ bool Scans::run_batch() {
 bool Scans::parse(const Message& m) const {
   if (m.tag >= slots_.size() || m.body.size() < sizeof(ScanReply)) return false;
   const auto reply = load<ScanReply>(m.body.data());
-  if (reply.code > static_cast<uint8_t>(Code::kOs) || reply.more > 1) return false;
+  if (!is_answer(static_cast<Code>(reply.code)) || reply.more > 1) return false;
   const std::byte* at = m.body.data() + sizeof reply;
   const std::byte* const end = m.body.data() + m.body.size();
   PageItem item;
@@ -305,6 +305,13 @@ void Scans::take_page(TxnSlot& slot, TxnScan& scan, const PageEnd& end, ByteView
     (scan.last_page != nullptr ? scan.last_page->next : scan.pages) = page;
     scan.last_page = page;
     scan.received += end.items;
+    uint64_t all = 0;
+    for (const TxnScan* of = slot.scans; of != nullptr; of = of->next) all += of->received;
+    const uint64_t most = uint64_t{TxnScan::kItemsFactor} * ctx_.limits.txn_keys_max;
+    if (all > most) {
+      reject(slot, Code::kTxnTooLarge, nullptr, {"the items that the scans of one transaction bring", most, all});
+      return fail(slot, scan, slot.outcome.code);
+    }
   }
   scan.more = end.more;
   if (!end.more || scan.received == scan.wanted) return finish(slot, scan);

@@ -208,6 +208,18 @@ Outcome rejected(Code code) {
   return outcome;
 }
 
+void report_impure(const WorkerContext& ctx, const StoredProcedure& procedure, std::string_view first,
+                   std::string_view again) {
+  if (ctx.events == nullptr) return;
+  ctx.events->emit_of(ctx.self.value, Level::kError, "impure_procedure",
+                      {{"procedure", procedure.name}, {"first", first}, {"again", again}});
+}
+
+// Its `keys` have named others when they ran again, here or at its executor.
+void report_impure_keys(const WorkerContext& ctx, const StoredProcedure& procedure, Code code) {
+  if (code == Code::kImpure) report_impure(ctx, procedure, "its keys", "other keys for the same arguments");
+}
+
 // Sends a procedure to the primary of its keys, and waits for its outcome.
 struct ShipAwaiter {
   TxnWorker* txn_worker;
@@ -233,10 +245,7 @@ Code Session::run_step(TxnSlot& slot, const StoredProcedure& procedure, std::str
   const WorkerContext& ctx = txn_worker_->context();
   if (code == Code::kImpure) {
     reject(slot, code, nullptr, {});
-    if (ctx.events != nullptr) {
-      ctx.events->emit_of(ctx.self.value, Level::kError, "impure_procedure",
-                          {{"procedure", procedure.name}, {"first", output.first_run()}, {"again", output.text()}});
-    }
+    report_impure(ctx, procedure, output.first_run(), output.text());
     return Code::kOk;
   }
   if (output.wants_more()) {
@@ -275,9 +284,10 @@ Task<Outcome> Session::ship(Txn& txn, ProcedureId procedure, std::string_view ar
   keys.collect(*stored, arguments);
   const auto executor = txn_worker_->shipped().executor_for(slot, procedure, *stored);
   if (!executor) co_return rejected(Code::kAskInstead);
-  co_await ShipAwaiter{txn_worker_, &slot, *executor, {procedure, arguments, waits}};
+  co_await ShipAwaiter{txn_worker_, &slot, *executor, {procedure, arguments, keys.digest(), waits}};
   if (slot.stage == TxnStage::kExecuting) co_return rejected(Code::kAskInstead);
   const Outcome outcome = txn.commit().await_resume();
+  report_impure_keys(txn_worker_->context(), *stored, outcome.code);
   if (reply != nullptr) reply->assign(outcome.committed() ? as_text(slot.reply) : std::string_view());
   co_return outcome;
 }
@@ -294,12 +304,14 @@ Task<Outcome> Session::call(ProcedureId procedure, std::string_view arguments, s
     if (id != nullptr) *id = txn.id();
     ProcedureKeys keys(txn_worker_->keys(), slot);
     keys.collect(stored, arguments);
+    report_impure_keys(txn_worker_->context(), stored, slot.outcome.code);
     if (const auto executor = may_ship ? txn_worker_->shipped().executor_for(slot, procedure, stored) : std::nullopt) {
-      co_await ShipAwaiter{txn_worker_, &slot, *executor, {procedure, arguments, true}};
+      co_await ShipAwaiter{txn_worker_, &slot, *executor, {procedure, arguments, keys.digest(), true}};
       if (slot.stage != TxnStage::kExecuting) {
         // A transaction that was refused is over; it is tried again under another id (H8).
         const Outcome outcome = txn.commit().await_resume();
         if (outcome.code == Code::kAskInstead) continue;
+        report_impure_keys(txn_worker_->context(), stored, outcome.code);
         if (reply != nullptr) reply->assign(outcome.committed() ? as_text(slot.reply) : std::string_view());
         co_return outcome;
       }

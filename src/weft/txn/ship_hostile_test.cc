@@ -73,6 +73,19 @@ TEST_F(ShipHostile, ShipsThatMakeNoSense) {
   }
 }
 
+// A procedure whose keys are not the same at both nodes is the application's mistake, not the peer's.
+TEST_F(ShipHostile, OtherKeysThanHere) {
+  Ship other = words(words_of("u", key_at(NodeId(2))));
+  other.keys = digest_of(other.arguments) + 1;
+  other.values.resize(1);  // of no key, which is not looked at
+  ship(other);
+  EXPECT_FALSE(closed(2));
+  ASSERT_EQ(heard_.size(), 1U);
+  EXPECT_EQ(heard_[0].kind, Kind::kShipped);
+  EXPECT_EQ(static_cast<Code>(load<ShippedReply>(heard_[0].body.data()).code), Code::kImpure);
+  expect_alive();
+}
+
 TEST_F(ShipHostile, TheSameTransactionTwice) {
   ship(words(words_of("u", key_at(NodeId(2)))));
   EXPECT_FALSE(closed(2));

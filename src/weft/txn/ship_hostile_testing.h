@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "weft/txn/key_part.h"
 #include "weft/txn/messages.h"
 #include "weft/txn/node_testing.h"
+#include "weft/txn/procedure.h"
 #include "weft/txn/procedure_testing.h"
 
 namespace weft {
@@ -60,6 +63,7 @@ class ShipHostile : public testing::Test, public HandNodes {
     std::string arguments;
     uint16_t argument_bytes = 0;
     uint16_t waits = 0;
+    std::optional<uint64_t> keys;  // instead of the digest of those that it names
     std::vector<ShippedValue> values;
     size_t more = 0;
   };
@@ -74,12 +78,21 @@ class ShipHostile : public testing::Test, public HandNodes {
     const CommitRequest request = request_with(sequence, flags);
     send(NodeId(2), Kind::kUnlock, request.tag(spec_.options.nodes), request_bytes(request));
   }
+  // As its receiver computes it.
+  uint64_t digest_of(const std::string& arguments) {
+    const auto slot = std::make_unique<TxnSlot>();
+    clear(*slot);
+    slot->stage = TxnStage::kExecuting;
+    ProcedureKeys keys(txn_worker(2)->keys(), *slot);
+    keys.collect(spec_.procedures[0], arguments);
+    return keys.digest();
+  }
   void ship(const Ship& what, uint64_t sequence = 1) {
     CommitRequest request = request_with(sequence, 0);
     request.slot = what.slot;
     std::vector<std::byte> body = request_bytes(request);
-    append(&body,
-           ShipHeader{what.procedure, static_cast<uint16_t>(what.values.size()), what.argument_bytes, what.waits});
+    append(&body, ShipHeader{what.keys.value_or(digest_of(what.arguments)), what.procedure,
+                             static_cast<uint16_t>(what.values.size()), what.argument_bytes, what.waits});
     const size_t at = body.size();
     body.resize(at + padded(what.arguments.size()));
     std::memcpy(body.data() + at, what.arguments.data(), what.arguments.size());

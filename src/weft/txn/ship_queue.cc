@@ -15,9 +15,16 @@ bool ShipQueue::LockedKey::set(const Table& table, const HashedKey& key) {
   return true;
 }
 
+bool ShipQueue::LockedKey::is(const Table& table, const HashedKey& key) const {
+  return table_ == &table && key_.hash == key.hash &&
+         std::equal(key_bytes_.begin(), key_bytes_.begin() + static_cast<ptrdiff_t>(bytes_), key.bytes.begin(),
+                    key.bytes.end());
+}
+
 bool ShipQueue::LockedKey::operator==(const LockedKey& other) const {
-  return table_ == other.table_ && key_.hash == other.key_.hash && bytes_ == other.bytes_ &&
-         std::equal(key_bytes_.begin(), key_bytes_.begin() + static_cast<ptrdiff_t>(bytes_), other.key_bytes_.begin());
+  HashedKey key = other.key_;
+  key.bytes = ByteView(other.key_bytes_.data(), other.bytes_);
+  return other.table_ != nullptr && is(*other.table_, key);
 }
 
 bool ShipQueue::LockedKey::is_free() const {
@@ -61,9 +68,11 @@ bool ShipQueue::add(std::coroutine_handle<> coroutine, const LockedKey& key, uin
   return true;
 }
 
-const ShipQueue::LockedKey* ShipQueue::kept_key() const {
-  const auto kept = std::find_if(order_.begin(), order_.end(), [&](uint8_t i) { return (*places_)[i].resumed; });
-  return kept == order_.end() ? nullptr : &(*places_)[*kept].key;
+bool ShipQueue::keeps(const Table& table, const HashedKey& key) const {
+  return std::any_of(order_.begin(), order_.end(), [&](uint8_t i) {
+    const Place& place = (*places_)[i];
+    return place.resumed && place.key.is(table, key);
+  });
 }
 
 bool ShipQueue::is_kept(const LockedKey& key, size_t count) const {

@@ -38,6 +38,7 @@ class ShipQueue {
     // False: it is too long.
     bool set(const Table& table, const HashedKey& key);
     bool is_free() const;
+    bool is(const Table& table, const HashedKey& key) const;
     bool operator==(const LockedKey& other) const;
 
    private:
@@ -55,8 +56,8 @@ class ShipQueue {
   bool add(const Message& message, const LockedKey& key, uint64_t now_ns);
   // A coroutine instead of a message.
   bool add(std::coroutine_handle<> coroutine, const LockedKey& key, uint64_t now_ns);
-  // A key that is kept for a coroutine; nullptr: none is.
-  const LockedKey* kept_key() const;
+  // Whether the key is kept for a coroutine.
+  bool keeps(const Table& table, const HashedKey& key) const;
 
   // f(const Message&, bool may_wait) -> const LockedKey*: executes it; the key that it goes on waiting for, or nullptr.
   // Called for those whose key is free, and for those that must not wait any longer. resume(coroutine) is called in

@@ -99,14 +99,15 @@ TEST_F(ShipQueueTest, AKeyIsKeptForACoroutine) {
   EXPECT_TRUE(add(4, 1));
   EXPECT_TRUE(add(5, 2));
   EXPECT_EQ(retry(), Nodes{5}) << "its key is free";
-  EXPECT_EQ(queue_.kept_key(), nullptr);
+  EXPECT_FALSE(queue_.keeps(*table_, hashed(1)));
   unlock(1);
   EXPECT_EQ(retry(), (Nodes{3, kCoroutine}));
-  EXPECT_TRUE(queue_.kept_key() != nullptr && *queue_.kept_key() == waits_for(1));
+  EXPECT_TRUE(queue_.keeps(*table_, hashed(1)));
+  EXPECT_FALSE(queue_.keeps(*table_, hashed(2))) << "other keys are nobody's";
   EXPECT_EQ(retry(), Nodes{}) << "it has not begun";
   lock(1);
   EXPECT_EQ(retry(), Nodes{});
-  EXPECT_EQ(queue_.kept_key(), nullptr);
+  EXPECT_FALSE(queue_.keeps(*table_, hashed(1)));
   unlock(1);
   EXPECT_EQ(retry(), Nodes{4});
   // One that does not come is not waited for.

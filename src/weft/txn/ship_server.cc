@@ -56,8 +56,9 @@ void ShipServer::on_ship(const Batch&, std::span<const Message> run) {
   for (const Message& m : run) {
     if (!m.ok) continue;
     step(ctx_.now_ns());  // those that came before it
-    const ShipQueue::LockedKey* key = may_wait(m) ? queue_.kept_key() : nullptr;
-    if (key == nullptr) key = handle(m, true);
+    leaves_kept_ = may_wait(m);
+    const ShipQueue::LockedKey* const key = handle(m, true);
+    leaves_kept_ = false;
     if (key == nullptr || queue_.add(m, *key, ctx_.now_ns())) continue;
     WEFT_MARK_OUTSIDE("no room to wait for a lock");
     handle(m, false);
@@ -95,7 +96,8 @@ bool ShipServer::may_wait(const Message& m) const {
 
 // The same of what it has just been refused for, and it holds nothing here.
 bool ShipServer::waits(const Message& m) {
-  if (refusal_.code != Code::kLocked || locked_ || !may_wait(m)) return false;
+  // Without a key it is the procedure that says so.
+  if (refusal_.code != Code::kLocked || refusal_.index >= guest_->count || locked_ || !may_wait(m)) return false;
   WEFT_MARK("a shipped procedure waits for a lock");
   const Entry& e = guest_->entry(refusal_.index);
   return locked_key_.set(*e.table, e.key);
@@ -165,6 +167,10 @@ bool ShipServer::execute(const Message& m, const CommitRequest& request) {
   ProcedureKeys keys(keys_, *guest_);
   keys.collect(procedure, arguments);
   if (guest_->outcome.code != Code::kOk) return refuse_failed();
+  if (keys.digest() != header.keys) {
+    WEFT_MARK_OUTSIDE("a shipped procedure names other keys here");
+    return refuse(Code::kImpure);
+  }
   if (!take_values(m, at + padded(header.argument_bytes), header.values)) return false;
   if (!lock(request) || !read(request) || !run(procedure, arguments, keys)) return false;
   return plan(request);
@@ -230,6 +236,11 @@ bool ShipServer::lock(const CommitRequest& request) {
   for (uint16_t i = 0; i < guest_->count; ++i) {
     const Entry& e = guest_->entry(i);
     if (e.placement->primary() != ctx_.self || !(e.may_write || (writes && !writes_here))) continue;
+    if (leaves_kept_ && queue_.keeps(*e.table, e.key)) {
+      WEFT_MARK_OUTSIDE("a shipped procedure finds a key that is kept");
+      refs_.end_adding(to);
+      return refuse(Code::kLocked, i);
+    }
     KeyRef& ref = *new (to++) KeyRef();
     ref.key = e.key;
     ref.table = e.table;

@@ -116,9 +116,10 @@ class ShipServer final : public Service {
   const std::unique_ptr<TxnSlot> guest_;  // the transaction that is executed, as its coordinator would have it
   KeyBuffer refs_;
   Refusal refusal_;
-  bool locked_ = false;     // it holds locks here
-  bool writes_ = false;     // it has announced a write before it ran
-  std::vector<Held> held_;  // by coordinator and slot
+  bool locked_ = false;       // it holds locks here
+  bool writes_ = false;       // it has announced a write before it ran
+  bool leaves_kept_ = false;  // it has just come, and takes no key that is kept for a coroutine
+  std::vector<Held> held_;    // by coordinator and slot
   ShipQueue queue_;
   ShipQueue::LockedKey locked_key_;  // that the last one waits for
 };

@@ -179,6 +179,7 @@ bool ShippedTxns::read_own(TxnSlot& slot) {
 bool ShippedTxns::send(TxnSlot& slot, NodeId executor, const Call& call) {
   const std::string_view arguments = call.arguments;
   ShipHeader header{};
+  header.keys = call.keys_digest;
   header.procedure = call.procedure.value;
   header.argument_bytes = static_cast<uint16_t>(arguments.size());
   header.waits = call.waits ? 1 : 0;

@@ -55,7 +55,8 @@ class ShippedTxns {
   struct Call {
     ProcedureId procedure;
     std::string_view arguments;
-    bool waits;  // it may wait for locks of its executor
+    uint64_t keys_digest;  // of those that it names here
+    bool waits;            // it may wait for locks of its executor
   };
   void start(TxnSlot& slot, NodeId executor, const Call& call);
 

@@ -22,6 +22,9 @@ struct OwnWrite {
 
 struct TxnScan {
   static constexpr uint16_t kScansMax = 64;  // of a transaction
+  // Items of all scans of a transaction, in limits.txn_keys_max: their primaries look at all of them in one step when
+  // it commits.
+  static constexpr uint32_t kItemsFactor = 4;
   // PhaseReply::index of a scan that was refused: this and its own index.
   static constexpr uint16_t kIndexBase = TxnSlot::kKeysMax;
 
