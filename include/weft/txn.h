@@ -254,7 +254,8 @@ class StepOutput;
 
 // A stored procedure: a transaction that is declared in advance. Its arguments determine the keys, and `execute` is a
 // pure function from the arguments and the values read to the writes and the reply: it may run again, at another node
-// that was given the same procedures, or never. Builds with sanitizers run it twice and compare.
+// that was given the same procedures, or never. `keys` is pure too. Builds with sanitizers run both twice and
+// compare; an executor that collects other keys than the caller refuses with kImpure in every build.
 struct StoredProcedure {
   static constexpr int kKeysMax = 128;
   static constexpr int kRoundsMax = 8;  // how often one call may read
@@ -294,8 +295,8 @@ struct StoredProcedure {
   // Where `execute` may run: at any node that holds the keys, or only where the procedure was called (long ones).
   enum class RunsAt : uint8_t { kAnyNode, kCaller };
 
-  // `keys` names what to read; `execute` gets the values in that order and returns kOk to commit, else the transaction
-  // aborts with that code (by convention kApplication).
+  // `keys` names what to read; `execute` gets the values in that order, of a key that was added twice both times, and
+  // returns kOk to commit, else the transaction aborts with that code, whichever it is (by convention kApplication).
   using KeysFn = void (*)(std::string_view arguments, Keys& keys);
   using ExecuteFn = Code (*)(std::string_view arguments, std::span<const Value> values, Writes& writes);
 
@@ -379,10 +380,10 @@ class Session {
   template <class Body>
   Task<Outcome> run(RetryPolicy policy, Body&& body, uint64_t until_ns = 0) = delete;
 
-  // Runs a stored procedure once, by the cluster's first row: a conflict aborts it (code_retryable). `reply`, if not
-  // nullptr, gets its reply if it commits, and `id` the transaction's id as soon as it has one: whoever knows it can
-  // ask for the outcome if this node is lost. (A procedure that cannot be executed elsewhere gets another id here.)
-  // These and `arguments` must outlive the task.
+  // Runs a stored procedure once, by the first row of Options::protocol: a conflict aborts it (code_retryable).
+  // `reply`, if not nullptr, gets its reply if it commits, and `id` the transaction's id as soon as it has one: whoever
+  // knows it can ask for the outcome if this node is lost. (A procedure that cannot be executed elsewhere gets another
+  // id here.) These and `arguments` must outlive the task.
   Task<Outcome> call(ProcedureId procedure, std::string_view arguments, std::string* reply = nullptr,
                      TxnId* id = nullptr);
   // The same, but only at the primary of its keys, if that is one other node and the row ships procedures
@@ -394,7 +395,7 @@ class Session {
   // kAskInstead, it may be executed here; if it is aborted with that, it is over.
   Task<Outcome> ship(Txn& txn, ProcedureId procedure, std::string_view arguments, std::string* reply,
                      bool waits = true);
-  bool ships() const;  // whether the cluster's first row does
+  bool ships() const;  // whether that row does
 
   // The outcome of a transaction that began at any node, alive or not: asks all members. Waits while the transaction is
   // undecided, or while a recovery is in progress that will decide it, so a coroutine must not ask for a transaction

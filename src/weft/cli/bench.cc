@@ -227,7 +227,7 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
   command.add_option("--tls-ca", flags.tls.ca, "With --fabric tcp: encrypted, the authority's certificate");
   command.add_option("--tls-certificate", flags.tls.certificate, "and the nodes' certificate");
   command.add_option("--tls-key", flags.tls.key, "and their key");
-  command.add_option("--protocol", flags.protocol, "A name from `weft protocols`")->capture_default_str();
+  command.add_option("--protocol", flags.protocol, "A row of `weft protocols` that writes")->capture_default_str();
   command
       .add_option("--seconds", flags.seconds,
                   "How long to measure; of each run with all (default there: 8) and phases (3)")
