@@ -69,18 +69,35 @@ void RedisFrontend::examine_cell(size_t cell, std::vector<std::string>* expired)
   deadlines_.examined(cell, seen.earliest_ms, now_ms);
 }
 
+Task<Outcome> RedisFrontend::delete_together(std::span<const std::string> keys, RetryPolicy policy, uint64_t until_ns) {
+  size_t deleted = 0;
+  const auto body = [&](Txn& txn) { return delete_in(txn, keys, &deleted); };
+  Task<Outcome> running = session_.run(policy, body, until_ns);
+  const Outcome outcome = co_await running;
+  if (outcome.committed()) stats_->expired_keys.add(deleted);
+  co_return outcome;
+}
+
+Task<Outcome> RedisFrontend::delete_expired(std::span<const std::string> keys, uint64_t until_ns) {
+  RetryPolicy policy;
+  policy.attempts = UINT32_MAX;
+  Outcome outcome;
+  while (!keys.empty() && outcome.committed()) {
+    const std::span<const std::string> some = expired_together(keys);
+    keys = keys.subspan(some.size());
+    Task<Outcome> deleting = delete_together(some, policy, until_ns);
+    outcome = co_await deleting;
+  }
+  co_return outcome;
+}
+
 Task<void> RedisFrontend::delete_all(std::vector<std::string> keys) {
-  const size_t together = std::min<size_t>(kExpiredTogether, txn_worker_->context().limits.txn_keys_max);
-  for (size_t i = 0; i < keys.size(); i += together) {
-    const std::span<const std::string> some = std::span(keys).subspan(i, std::min(together, keys.size() - i));
-    size_t deleted = 0;
-    const auto body = [&](Txn& txn) { return delete_expired(txn, some, &deleted); };
-    Task<Outcome> running = session_.run({}, body);
-    const Outcome outcome = co_await running;
-    if (outcome.committed()) {
-      stats_->expired_keys.add(deleted);
-      continue;
-    }
+  for (std::span<const std::string> rest = keys; !rest.empty();) {
+    const std::span<const std::string> some = expired_together(rest);
+    rest = rest.subspan(some.size());
+    Task<Outcome> deleting = delete_together(some, {}, session_.answer_by_ns());
+    const Outcome outcome = co_await deleting;
+    if (outcome.committed()) continue;
     const int64_t again_ms = wall_us() / 1000 + kAgainMs;
     for (const std::string& key : some) note_deadline(key, again_ms);
   }

@@ -46,7 +46,7 @@ struct CommandStats {
   std::array<Counter, kErrorNames.size()> errors;
   Counter connections, connections_refused;
   Counter read_bytes, written_bytes;
-  Counter expired_keys;  // by the sweeper
+  Counter expired_keys;  // by the sweeper, or for WEFT SCAN
   Counter hits, misses;  // of keys that were only read
 };
 

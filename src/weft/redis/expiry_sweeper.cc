@@ -56,7 +56,7 @@ void look_at(void* context, ByteView key, ByteView value, Word) {
 }  // namespace
 
 // Another node may have deleted them first.
-Task<Code> RedisFrontend::delete_expired(Txn& txn, std::span<const std::string> names, size_t* deleted) {
+Task<Code> RedisFrontend::delete_in(Txn& txn, std::span<const std::string> names, size_t* deleted) {
   *deleted = 0;
   for (const std::string& name : names) txn.get_async(options_.table, name, Intent::kHead);
   co_await txn.wait_all();

@@ -223,6 +223,9 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   // The client sent a password. set_authenticated() admits it; its next reply may be delayed.
   void on_password(Client& client, bool right);
   void note_deadline(std::string_view key, int64_t deadline_ms);
+  // Deletes those of the keys that are past their deadline, a few in each transaction. The outcome of the last one, or
+  // of the first that did not commit; then there may be more to delete.
+  Task<Outcome> delete_expired(std::span<const std::string> keys, uint64_t until_ns);
   // Where replies go unless the client turned them off (CLIENT REPLY).
   RespWriter out(Client& client);
   // Moves client.reply to the output, or drops it.
@@ -328,11 +331,15 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   Task<Outcome> ship(std::span<const CommandBatch> batches, Txn* txn, Attempt* out);
   void take_replies(std::span<const CommandBatch> batches, std::string_view reply);
   static constexpr size_t kExpiredTogether = 32;  // keys per transaction
+  std::span<const std::string> expired_together(std::span<const std::string> keys) const {
+    return keys.first(std::min<size_t>({kExpiredTogether, txn_worker_->context().limits.txn_keys_max, keys.size()}));
+  }
   Task<void> sweep();
   Task<void> expire_due();
   void examine_cell(size_t cell, std::vector<std::string>* expired);
   Task<void> delete_all(std::vector<std::string> keys);
-  Task<Code> delete_expired(Txn& txn, std::span<const std::string> keys, size_t* deleted);
+  Task<Outcome> delete_together(std::span<const std::string> keys, RetryPolicy policy, uint64_t until_ns);
+  Task<Code> delete_in(Txn& txn, std::span<const std::string> keys, size_t* deleted);
   Task<Code> apply(Txn& txn, std::span<const CommandBatch> batches, Attempt* out);
   bool has_enough(const Client& client) const {
     return client.unread_bytes() + client.reply.size() >= options_.output_held_bytes;

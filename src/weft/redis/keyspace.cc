@@ -40,7 +40,7 @@ Keyspace::Found Keyspace::find_any(std::string_view key) {
   if (!value.found) return found;
   static_cast<StoredValue&>(found) = parse_value(value.bytes);
   found.length = value.length - (value.bytes.size() - found.bytes.size());
-  found.exists = found.deadline_ms == kNoDeadline || found.deadline_ms > now_ms();
+  found.exists = !found.due(now_ms());
   if (!found.exists) {
     WEFT_MARK_OUTSIDE("an expired key is found");
     erase(key);

@@ -74,10 +74,7 @@ Task<Page> next_page(RedisFrontend& front, Client& client, Place* at, uint32_t k
 }
 
 // A key that is being written has no value prefix: it counts as alive, and as any type.
-bool alive(const KeyItem& item, int64_t now_ms) {
-  const StoredValue value = parse_value(item.value_prefix);
-  return value.deadline_ms == kNoDeadline || value.deadline_ms > now_ms;
-}
+bool alive(const KeyItem& item, int64_t now_ms) { return !parse_value(item.value_prefix).due(now_ms); }
 
 bool pattern_fits(std::string_view pattern, RespWriter reply) {
   if (pattern.size() <= kPatternBytesMax) return true;

@@ -24,6 +24,7 @@ struct StoredValue {
   ValueType type = ValueType::kString;
   int64_t deadline_ms = kNoDeadline;
   std::string_view bytes;
+  bool due(int64_t now_ms) const { return deadline_ms != kNoDeadline && deadline_ms <= now_ms; }
 };
 
 // Bytes that are not a stored value have an unknown type: they can only be deleted or replaced.

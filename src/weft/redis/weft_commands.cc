@@ -1,7 +1,10 @@
 // WEFT ...: commands that Redis does not have.
 #include <algorithm>
 #include <charconv>
+#include <string>
+#include <vector>
 
+#include "weft/base/marks.h"
 #include "weft/redis/command_help.h"
 #include "weft/redis/digest.h"
 #include "weft/redis/frontend.h"
@@ -122,22 +125,25 @@ std::optional<ScanOptions> parse_scan_options(Arguments rest, RespWriter reply) 
   return options;
 }
 
-// Keys and values, one after the other. Keys past their deadline are left out, and not deleted.
-Task<Code> collect(RedisFrontend& front, Txn& txn, Arguments arguments, ScanOptions options, int version,
-                   std::string* out) {
+// Takes what is past its deadline out of a scan; the rest are the keys and values of the reply. If there is any, or if
+// `look_ahead`, nothing is answered: the transaction is aborted.
+Task<Code> collect(RedisFrontend& front, Txn& txn, Arguments arguments, ScanOptions options, bool look_ahead,
+                   int version, std::vector<std::string>* due, std::string* out) {
+  due->clear();
   const Scan found =
       co_await txn.scan(front.options().table, arguments[2], arguments[3], options.limit, options.direction);
   if (!found) co_return found.code;
   const int64_t now_ms = front.wall_us() / 1000;
+  for (const Scan::Item& item : found.items) {
+    if (parse_value(item.value).due(now_ms)) due->emplace_back(item.key);
+  }
+  if (look_ahead || !due->empty()) co_return Code::kApplication;
   std::string items;
   RespWriter writer(&items, front.options().reply_bytes_max);
-  size_t count = 0;
   for (const Scan::Item& item : found.items) {
     const StoredValue value = parse_value(item.value);
-    if (value.deadline_ms != kNoDeadline && value.deadline_ms <= now_ms) continue;
     writer.bulk(item.key);
     value.type == ValueType::kString ? writer.bulk(value.bytes) : writer.null();
-    count += 2;
   }
   out->clear();
   RespWriter whole(out);
@@ -146,29 +152,53 @@ Task<Code> collect(RedisFrontend& front, Txn& txn, Arguments arguments, ScanOpti
     whole.error("ERR the reply is too long: reply_bytes_max is " + std::to_string(front.options().reply_bytes_max));
     co_return Code::kOk;
   }
-  whole.array(count);
+  whole.array(2 * found.items.size());
   out->append(items);
   co_return Code::kOk;
 }
 
+// Keys past their deadline are deleted before the client is told that they are gone, as by every reader (keyspace.h),
+// but in transactions of their own: in some rows who scans may not write. Then it scans again, until none is in its
+// range or before its limit. So what is answered is one scan of one moment, of keys all of which were there, and as
+// many as the limit says or as there were.
 Task<void> scan(RedisFrontend& front, Client& client, Arguments arguments) {
+  constexpr uint32_t kAheadMax = 256;  // keys that are looked at, at once, for more to delete
   if (!front.table().spec().ordered) {
     front.out(client).error("ERR the keys are not kept in order: store.ordered is false");
     co_return;
   }
   const std::optional<ScanOptions> options = parse_scan_options(arguments.subspan(4), front.out(client));
   if (!options) co_return;
-  const auto body = [&](Txn& txn) { return collect(front, txn, arguments, *options, client.version, &client.reply); };
-  RetryPolicy policy;
-  policy.attempts = UINT32_MAX;
-  Task<Outcome> running = front.session().run(policy, body, front.answer_by_ns(client));
-  const Outcome outcome = co_await running;
-  if (outcome.committed()) {
-    front.take_reply(client);
-  } else {
+  const uint64_t until_ns = front.answer_by_ns(client);
+  const uint32_t ahead_max = std::min(kAheadMax, front.txn_worker()->context().limits.txn_keys_max);
+  std::vector<std::string> due;
+  Outcome outcome;
+  for (bool ahead = false;; ahead = !ahead && options->limit < ahead_max) {
+    ScanOptions reach = *options;
+    if (ahead) reach.limit = ahead_max;
+    RetryPolicy policy;
+    policy.attempts = ahead ? 1 : UINT32_MAX;
+    const auto body = [&](Txn& txn) {
+      return collect(front, txn, arguments, reach, ahead, client.version, &due, &client.reply);
+    };
+    Task<Outcome> running = front.session().run(policy, body, until_ns);
+    outcome = co_await running;
+    if (outcome.committed()) co_return front.take_reply(client);
+    if (due.empty() && !ahead) break;
+    if (!due.empty()) {
+      WEFT_MARK_OUTSIDE("a scan meets expired keys");
+      Task<Outcome> deleting = front.delete_expired(due, until_ns);
+      outcome = co_await deleting;
+      // What is unknown the next scan shows.
+      if (!outcome.committed() && outcome.kind != OutcomeKind::kUnknown) break;
+    }
+    if (front.session().now_ns() < until_ns) continue;
     RedisFrontend::drop_reply(client);
-    front.out(client).error(front.failure(client, outcome));
+    front.out(client).error(front.no_answer() + ": keys past their deadline were in the way");
+    co_return;
   }
+  RedisFrontend::drop_reply(client);
+  front.out(client).error(front.failure(client, outcome));
 }
 
 constexpr Command kWeftCommands[] = {
