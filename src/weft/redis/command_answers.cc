@@ -63,6 +63,9 @@ std::string RedisFrontend::failure(const Client& client, const Outcome& outcome)
            limit_text(client.too_much_of, one ? options_.command_us_max : options_.exec_us_max,
                       client.too_much_ns / 1000);
   }
+  if (outcome.code == Code::kAskInstead) {
+    return "ABORTED nothing happened: it could not be executed at the primary of its keys; its next try runs here";
+  }
   const std::string trouble = txn_worker_->unavailable_reason();
   const std::string why = trouble.empty() ? trouble : ": " + trouble;
   if (outcome.kind == OutcomeKind::kUnknown) return "UNKNOWN " + id_text(outcome.id) + " " + outcome.text() + why;

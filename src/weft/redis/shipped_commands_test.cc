@@ -133,6 +133,21 @@ TEST_F(ShippedCommandsTest, WhatCannotBeDoneThereIsDoneHere) {
   EXPECT_EQ(ask(client, "EXISTS " + k), ":0\r\n");
 }
 
+// WEFT MULTI promises one try of the transaction with that id, so this is not done here by itself.
+TEST_F(ShippedCommandsTest, WhatCannotBeDoneThereIsSaidAfterWeftMulti) {
+  const Fd client = connect_to(0);
+  const std::string k = key_of(1);
+  ask(client, "SET " + k + " 1 PX 10");
+  wall_.now += 20'000'000;
+  const std::string id = begin(client, {"GET " + k});
+  EXPECT_EQ(counted(client, "EXEC"), Reply("-ABORTED nothing happened: it could not be executed at the primary of its "
+                                           "keys; its next try runs here\r\n",
+                                           1));
+  EXPECT_EQ(ask(client, "WEFT OUTCOME " + id), "+aborted\r\n");
+  begin(client, {"GET " + k});
+  EXPECT_EQ(counted(client, "EXEC"), Reply("*1\r\n$-1\r\n", 0));
+}
+
 TEST_F(ShippedCommandsTest, DeadlinesAreKnownWhereTheClientIs) {
   const Fd client = connect_to(0);
   const std::string k = key_of(1);
