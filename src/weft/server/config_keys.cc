@@ -213,7 +213,8 @@ std::vector<ConfigKey> make_keys() {
             "the longest value; at most `limits.value_bytes_max`",
             "\"16MiB\", or `limits.value_bytes_max` if that is less");
   keys.boolean("ordered", WEFT_FIELD(store.ordered),
-               "keys are kept in order, too, for `WEFT SCAN`: that takes memory, and time for every key that is made");
+               "keys are kept in order, too, for `WEFT SCAN`: that takes memory, and time for every key that is made; "
+               "the same for all nodes");
 
   keys.table = "limits";
   keys.integer("transactions_in_flight_max", WEFT_FIELD(options.limits.transactions_in_flight_max), 1, 200,
