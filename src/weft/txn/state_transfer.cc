@@ -46,6 +46,7 @@ void StateTransfer::on_view_active() {
       cursors_.push_back({PartitionId(static_cast<uint16_t>(p)), TableId(static_cast<uint16_t>(t))});
     }
   }
+  answered_ask_ns_ = patience_ns_ = 0;  // of other primaries, and maybe long ago
   if (ctx_.bugs.has(PlantedBug::kFillingServes)) cursors_.clear();
   if (cursors_.empty()) note_caught_up();
 }
@@ -64,13 +65,18 @@ bool StateTransfer::step(uint64_t now_ns) {
   if (transfer.question != 0) {
     if (now_ns < transfer.ask_again_ns) return false;
     WEFT_MARK("state transfer: asks again");
-    transfer.patience_ns *= 2;  // the answer may only be slow
+    patience_ns_ *= 2;  // the answer may only be slow
   } else {
+    // The next answer may take as long as the last: whoever asks again too early gets it twice, and then every answer
+    // waits behind the copy of another.
+    const uint64_t took_ns = answered_ask_ns_ == 0 ? 0 : now_ns - answered_ask_ns_;
+    patience_ns_ = std::max({ctx_.limits.transfer_chunk_bytes * kAskAgainNsPerByte, 2 * took_ns, patience_ns_ / 2});
     transfer.first_question = questions_ + 1;
-    transfer.patience_ns = ctx_.limits.transfer_chunk_bytes * kAskAgainNsPerByte;
+    transfer.first_asked_ns = now_ns;
   }
   transfer.question = ++questions_;
-  transfer.ask_again_ns = now_ns + transfer.patience_ns;
+  transfer.asked_ns = now_ns;
+  transfer.ask_again_ns = now_ns + patience_ns_;
   TransferHeader header{};
   header.cursor = transfer.cursor;
   header.epoch = ctx_.view().epoch.value;
@@ -195,6 +201,7 @@ void StateTransfer::apply_chunk(const Message& m) {
       if (transfer.question == 0 ||
           header.question - transfer.first_question > transfer.question - transfer.first_question)
         break;
+      answered_ask_ns_ = header.question == transfer.question ? transfer.asked_ns : transfer.first_asked_ns;
       transfer.question = 0;
       transfer.cursor = header.cursor;
       if (header.cursor != 0) break;

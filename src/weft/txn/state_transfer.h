@@ -45,7 +45,8 @@ class StateTransfer final : public Service {
     TableId table;
     uint64_t cursor = 0;
     uint64_t ask_again_ns = 0;
-    uint64_t patience_ns = 0;
+    uint64_t asked_ns = 0;        // the question in flight
+    uint64_t first_asked_ns = 0;  // and the first one from the same position
     uint32_t question = 0;        // the one in flight; 0: none
     uint32_t first_question = 0;  // the first one from the same position
   };
@@ -56,6 +57,8 @@ class StateTransfer final : public Service {
   WorkerContext& ctx_;
   std::vector<Cursor> cursors_;  // the last one is in progress
   uint32_t questions_ = 0;
+  uint64_t answered_ask_ns_ = 0;  // when the question that was answered last had been asked; 0: none in this view
+  uint64_t patience_ns_ = 0;      // until a question is asked again
   std::atomic<uint32_t> caught_up_epoch_{0};
 };
 
