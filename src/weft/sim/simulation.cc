@@ -199,15 +199,18 @@ bool Simulation::wants_more() const {
 
 void Simulation::progress() {
   ended_then_ = context_.transactions();
+  views_then_ = processes_.membership().changes();
   progress_ns_ = events_.now_ns();
   progress_events_ = events_.ran();
 }
 
 // Transactions that keep conflicting make a run slow, not stuck, as long as one ends now and then; but there is a
-// limit.
+// limit. While the cluster is made whole none ends: it gets whole by views, one or more for each replica that is
+// copied, so that the limit is for one of them, however many the seed has made necessary.
 bool Simulation::stuck() {
   constexpr uint64_t kLimits = 10;  // in total, in units of the limits without progress
-  if (context_.transactions() != ended_then_) progress();
+  const bool another_view = processes_.healing() && processes_.membership().changes() != views_then_;
+  if (context_.transactions() != ended_then_ || another_view) progress();
   if (events_.now_ns() > kLimits * config_.limit_ns || events_.ran() > kLimits * kEventsMax) return true;
   return events_.next_ns() > progress_ns_ + config_.limit_ns || events_.ran() > progress_events_ + kEventsMax;
 }

@@ -84,7 +84,7 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Pro
   uint64_t begun_faults_ = 0;
   bool stopped_ = false;                            // the cluster had to stop
   uint64_t progress_ns_ = 0, progress_events_ = 0;  // at the last progress
-  uint64_t ended_then_ = 0;                         // transactions that had ended then
+  uint64_t ended_then_ = 0, views_then_ = 0;        // transactions that had ended then, and views
 };
 
 }  // namespace weft
