@@ -92,6 +92,10 @@ class BadRequests(unittest.TestCase):
         self.refused("bench", "smallbank", "--remote", "uniform", says=["--remote", "tpcc-no", "smallbank"])
         for other in ["tatp", "crash", "all"]:
             self.refused("bench", other, "--value-bytes", "4", says=["--value-bytes", "smallbank", other])
+        for other in ["tatp", "tpcc", "tpcc-no", "tpce-cp", "micro-4-2"]:
+            for skew in ["hot", "none"]:
+                self.refused("bench", other, "--skew", skew,
+                             says=["--skew goes with", "smallbank", "retwis", f"not with {other}"])
         self.refused("bench", "all", "--json", says=["--json"])
         self.refused("bench", "tatp", "--markdown", says=["--markdown"])
 

@@ -1,9 +1,13 @@
 // `weft bench`: a workload on an embedded cluster, measured and checked; `weft bench all` makes the performance page.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "weft/bench/ablation.h"
 #include "weft/bench/bench.h"
@@ -34,12 +38,18 @@ struct BenchFlags {
   bool json = false, markdown = false;
 };
 
-// Options of one workload only.
+// Options of some workloads only.
 struct OwnFlag {
   const char* flag;
-  const char* workload;
+  std::vector<std::string_view> workloads;
 };
-constexpr OwnFlag kOwnFlags[] = {{"--value-bytes", "smallbank"}, {"--remote", "tpcc-no"}};
+const std::vector<OwnFlag>& own_flags() {
+  // All and phases run smallbank.
+  static const std::vector<OwnFlag> flags = {{"--value-bytes", {"smallbank"}},
+                                             {"--remote", {"tpcc-no"}},
+                                             {"--skew", {"smallbank", "retwis", "all", "phases"}}};
+  return flags;
+}
 
 Result<bench::BenchOptions> options_of(const BenchFlags& flags, const CLI::App& command) {
   const auto bad = [](std::string detail) { return Error{Code::kBadOption, std::move(detail)}; };
@@ -58,9 +68,14 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, const CLI::App& 
   if (command.count("--keys") > 0 && flags.keys < 1)
     return bad("--keys " + std::to_string(flags.keys) + ": at least 1 a node");
   out.keys_per_node = static_cast<uint64_t>(flags.keys);
-  for (const OwnFlag& own : kOwnFlags) {
-    if (command.count(own.flag) == 0 || flags.workload == own.workload) continue;
-    return bad(std::string(own.flag) + " goes with " + own.workload + ", not with " + flags.workload);
+  for (const OwnFlag& own : own_flags()) {
+    const auto end = own.workloads.end();
+    if (command.count(own.flag) == 0 || std::find(own.workloads.begin(), end, flags.workload) != end) continue;
+    std::string with;
+    for (const std::string_view workload : own.workloads) {
+      with.append(with.empty() ? "" : workload == own.workloads.back() ? " and " : ", ").append(workload);
+    }
+    return bad(std::string(own.flag) + " goes with " + with + ", not with " + flags.workload);
   }
   if (command.count("--value-bytes") > 0 && flags.value_bytes < 1) {
     return bad("--value-bytes " + std::to_string(flags.value_bytes) + ": smallbank has balances of 8 or 4 bytes");
