@@ -182,6 +182,11 @@ class Bench(unittest.TestCase):
         self.assertIn("txn/s", done.stdout)
         self.assertIn("hold", done.stdout)
 
+    def test_tables_have_room_for_what_is_asked_for(self):
+        # By default there is room for 30,000 orders in a warehouse.
+        found = self.measured("tpcc-no", "--nodes", "1", "--keys", "1", "--transactions", "60000")
+        self.assertGreaterEqual(found["committed"], 60_000)
+
     def test_all(self):
         done = weft("bench", "all", "--markdown", "--seconds", "0.2", "--keys", "500", "--label", "some-commit")
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -79,6 +79,8 @@ class Ablation {
     BenchOptions bench_options = options_.bench;
     bench_options.workload = name;
     bench_options.keys_per_node = keys_per_node(name);
+    bench_options.seconds = static_cast<double>(options_.more_protocols.size()) *
+                            (options_.seconds + InterleavedRuns::kRounds * DriveOptions().warmup_seconds);
     progress_.say("loading " + name);
     auto opened = Bench::open(bench_options, nullptr);
     if (!opened) return opened.error();

@@ -12,6 +12,10 @@ namespace weft::bench {
 namespace {
 
 constexpr uint64_t kKeysPerNodeMax = uint64_t{1} << 32;
+// What a thread cannot plausibly exceed of transactions that insert, with one replica: four times new-order's rate on
+// one node. Memory is reserved for them and used by those that there are; the check touches the index, too, which has
+// some 30 bytes a record.
+constexpr double kInsertingPerSecond = 150'000;
 
 // The least memory that the tables need: for each replica of a record the value, a header of 16 bytes, the key, and
 // half a bin.
@@ -43,6 +47,8 @@ double gib(uint64_t bytes) { return static_cast<double>(bytes) / static_cast<dou
 
 int exit_status(const Error& error) { return error.code == Code::kBadOption ? kExitBadRequest : kExitFailed; }
 
+int exit_status(const Report& report) { return report.ended.empty() ? kExitDone : kExitFailed; }
+
 Result<std::unique_ptr<Bench>> Bench::open(const BenchOptions& options, std::ostream* out) {
   if (auto good = check_request(options); !good) return good.error();
   std::unique_ptr<Bench> bench(new Bench());
@@ -58,8 +64,26 @@ Result<std::unique_ptr<Bench>> Bench::open(const BenchOptions& options, std::ost
   auto workload = make_workload(options.workload, workload_options);
   if (!workload) return workload.error();
   bench->workload_ = std::move(*workload);
+  bench->make_room(options);
   if (auto loaded = bench->load(options, out); !loaded) return loaded.error();
   return bench;
+}
+
+// At most half of the memory is for what the runs may insert.
+void Bench::make_room(const BenchOptions& options) {
+  const Options& cluster = options.cluster;
+  const int threads = cluster.threads > 0 ? cluster.threads : cluster.nodes * cluster.workers;
+  const double plausible = options.seconds * kInsertingPerSecond * threads / cluster.replicas;
+  // Each client runs the same number, and the last of each may be one too many.
+  const uint64_t clients =
+      uint64_t{cluster.limits.transactions_in_flight_max} * static_cast<uint64_t>(cluster.nodes * cluster.workers);
+  uint64_t room = options.transactions != 0 ? options.transactions + clients
+                                            : static_cast<uint64_t>(std::clamp(plausible, 0.0, 1e12));
+  const uint64_t available = memory_available_bytes();
+  while (workload_->make_room(room) && room != 0 && available != 0 &&
+         memory_needed(workload_->tables(), cluster.replicas) > available / 2) {
+    room /= 2;
+  }
 }
 
 Result<void> Bench::load(const BenchOptions& options, std::ostream* out) {
@@ -114,7 +138,25 @@ Result<Report> Bench::run(const DriveOptions& options) {
   cluster_->stop();
   tally_.add(result.tally);
   if (failure_.empty()) failure_ = result.failure;
-  return make_report(workload_->name(), cluster_->options(), result);
+  Report report = make_report(workload_->name(), cluster_->options(), result);
+  report.ended = ended(result);
+  return report;
+}
+
+std::string Bench::ended(const DriveResult& result) const {
+  if (!result.full) return {};
+  const TableId full(*result.full);
+  const TableSpec spec = workload_->tables()[full.value];
+  const uint64_t records = cluster_->table_use(full).records / static_cast<uint64_t>(cluster_->options().replicas);
+  const std::string when =
+      result.seconds > 0
+          ? fmt::format("the measurement ended after {:.2f} s, with figures that are valid until then,", result.seconds)
+          : std::string("nothing was measured: the warm-up ended");
+  return fmt::format(
+      "{} because a table is full: {} has room for {} records and holds {}. Run fewer --seconds or --transactions, or "
+      "with more --keys{}",
+      when, spec.name, with_commas(spec.capacity), with_commas(records),
+      workload_->name().starts_with("tpcc") ? " (warehouses a node)" : "");
 }
 
 std::string Bench::check() const {

@@ -27,6 +27,9 @@ struct BenchOptions {
   Suppliers suppliers = Suppliers::kOthers;
   Options cluster;
   uint64_t seed = 1;
+  // What all runs will last or run, warm-up included, so that tables which grow have room for it. 0: not known.
+  double seconds = 0;
+  uint64_t transactions = 0;
 };
 
 class Bench {
@@ -50,7 +53,9 @@ class Bench {
 
  private:
   Bench() = default;
+  void make_room(const BenchOptions& options);
   Result<void> load(const BenchOptions& options, std::ostream* out);
+  std::string ended(const DriveResult& result) const;
 
   RealClock clock_;
   std::unique_ptr<Workload> workload_;
@@ -62,6 +67,8 @@ class Bench {
 // Exit status of a command: 0 done, 1 something is wrong with what ran, 2 the request was wrong.
 inline constexpr int kExitDone = 0, kExitFailed = 1, kExitBadRequest = 2;
 int exit_status(const Error& error);
+// Of a run without a fault: failed if it ended before its time, so that nobody takes it for what was asked for.
+int exit_status(const Report& report);
 
 // Turns the listed switches of `options` off: "network-batching,table-batching,local-reads,coroutines,pipelined-verbs,
 // doorbell-batching,piggyback-acks". kBadOption names what is not one of them, and what it is called now if it was.

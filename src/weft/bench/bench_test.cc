@@ -8,6 +8,7 @@
 #include "weft/base/sanitized.h"
 #include "weft/bench/ablation.h"
 #include "weft/bench/phases.h"
+#include "weft/bench/tpcc.h"
 #include "weft/txn/protocol.h"
 
 namespace weft::bench {
@@ -122,6 +123,57 @@ TEST(Bench, AFixedNumberOfTransactions) {
   ASSERT_TRUE(report) << report.error().text();
   EXPECT_EQ(report->committed, 3 * clients);
   EXPECT_EQ((*opened)->check(), "");
+}
+
+// Without --seconds there is room for 3,000 orders of a district; ten seconds of any machine's fill it.
+TEST(Bench, AFullTableEndsTheRunAndNothingIsWrong) {
+  if (kSanitized) GTEST_SKIP() << "in the optimised build";
+  BenchOptions options = small("tpcc-no");
+  options.keys_per_node = options.cluster.nodes = options.cluster.replicas = 1;
+  auto opened = Bench::open(options, nullptr);
+  ASSERT_TRUE(opened) << opened.error().text();
+  DriveOptions endless = brief();
+  endless.warmup_seconds = 0;
+  endless.seconds = 1e6;
+  const auto report = (*opened)->run(endless);
+  ASSERT_TRUE(report) << report.error().text();
+  EXPECT_EQ((*opened)->check(), "") << "the figures are valid";
+  EXPECT_GE(report->committed, 30'000U);
+  EXPECT_GT(report->tps, 0);
+  EXPECT_LT(report->seconds, endless.seconds);
+  for (const char* part : {"the measurement ended after ", "a table is full", " has room for ", " and holds ",
+                           "--seconds", "--keys (warehouses a node)"}) {
+    EXPECT_NE(report->ended.find(part), std::string::npos) << report->ended;
+  }
+  EXPECT_EQ(exit_status(*report), kExitFailed);
+  EXPECT_NE(to_json(*report).find("\"ended\":"), std::string::npos);
+
+  DriveOptions warm = brief();
+  warm.warmup_seconds = 1e6;
+  const auto again = (*opened)->run(warm);
+  ASSERT_TRUE(again) << again.error().text();
+  EXPECT_EQ(again->committed, 0U);
+  EXPECT_TRUE(again->ended.starts_with("nothing was measured")) << again->ended;
+  EXPECT_EQ((*opened)->check(), "");
+}
+
+TEST(Bench, TablesThatGrowHaveRoomForTheRun) {
+  BenchOptions options = small("tpcc-no");
+  options.keys_per_node = options.cluster.nodes = options.cluster.replicas = 1;
+  const auto room = [&] {
+    auto opened = Bench::open(options, nullptr);
+    EXPECT_TRUE(opened) << opened.error().text();
+    return opened ? (*opened)->workload().tables()[Tpcc::kOrder.value].capacity : 0;
+  };
+  const uint64_t by_default = room();
+  EXPECT_EQ(by_default, 30'000U);
+  if (kSanitized) return;
+  options.seconds = 1;
+  EXPECT_GT(room(), 3 * by_default);
+  options.transactions = 40'000;
+  EXPECT_GE(room(), options.transactions);
+  options.transactions = uint64_t{1} << 40;
+  EXPECT_LT(room(), options.transactions) << "no more than fits into the memory";
 }
 
 TEST(Bench, OneClientAloneMeetsNobody) {

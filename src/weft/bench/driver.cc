@@ -4,7 +4,10 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <thread>
 #include <type_traits>
 
@@ -55,8 +58,32 @@ struct alignas(64) State {
   std::string failure;
 };
 
+// The table that is full, once there is one. Whoever waits for the run's time is woken.
+class FullTable {
+ public:
+  void set(TableId table) {
+    const std::scoped_lock lock(mutex_);
+    if (!table_) table_ = table.value;
+    changed_.notify_all();
+  }
+  std::optional<uint16_t> get() const {
+    const std::scoped_lock lock(mutex_);
+    return table_;
+  }
+  void wait_for(uint64_t ns) const {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return table_.has_value(); });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::optional<uint16_t> table_;
+};
+
 struct Run {
   const Workload* workload;
+  FullTable full;
   std::atomic<RunPhase> phase{RunPhase::kWarmup};
   uint64_t calls = UINT64_MAX;                 // transactions that each client runs, unless it is stopped before
   std::vector<std::unique_ptr<State>> states;  // by node, then worker
@@ -79,7 +106,7 @@ void count_failure(State& state, const Workload& workload, const Call& call, con
 }
 
 // Runs one transaction until it has a final outcome.
-Task<void> transact(Session& session, const Run& run, State& state, const Call& call, uint64_t started_ns) {
+Task<void> transact(Session& session, Run& run, State& state, const Call& call, uint64_t started_ns) {
   for (uint32_t attempt = 1;; ++attempt) {
     const uint64_t began_ns = session.now_ns();
     Effect effect;
@@ -94,6 +121,11 @@ Task<void> transact(Session& session, const Run& run, State& state, const Call& 
     if (phase == RunPhase::kMeasure) {
       state.aborted.add(1);
       state.aborts_by_code[static_cast<size_t>(outcome.code)].add(1);
+    }
+    if (outcome.kind == OutcomeKind::kRejected && outcome.code == Code::kTableFull) {
+      run.phase.store(RunPhase::kStop, std::memory_order_relaxed);
+      run.full.set(outcome.table);
+      co_return;
     }
     if (outcome.kind == OutcomeKind::kAborted && effect.refused && !code_retryable(outcome.code)) {
       ++state.tally.refused[call.kind];
@@ -110,7 +142,7 @@ Task<void> transact(Session& session, const Run& run, State& state, const Call& 
   }
 }
 
-Task<void> client(Session& session, const Run& run, State& state, uint64_t seed) {
+Task<void> client(Session& session, Run& run, State& state, uint64_t seed) {
   Random random(seed);
   for (uint64_t n = 0; n < run.calls && run.phase.load(std::memory_order_relaxed) != RunPhase::kStop; ++n) {
     uint64_t started_ns = session.now_ns();
@@ -218,12 +250,12 @@ class Measurement {
     result.counters = counters_between(before_, cluster_.counters());
   }
 
-  bool ended() const { return options_.interrupted != nullptr && options_.interrupted->load(); }
+  bool ended() const { return run_.full.get() || (options_.interrupted != nullptr && options_.interrupted->load()); }
 
   void pause(uint64_t begin_ns, double until_seconds) {
     const uint64_t end_ns = begin_ns + static_cast<uint64_t>(until_seconds * 1e9);
     for (uint64_t now_ns = clock_.now_ns(); now_ns < end_ns && !ended(); now_ns = clock_.now_ns()) {
-      std::this_thread::sleep_for(std::chrono::nanoseconds(std::min<uint64_t>(end_ns - now_ns, 20'000'000)));
+      run_.full.wait_for(std::min<uint64_t>(end_ns - now_ns, 20'000'000));
     }
   }
 
@@ -280,7 +312,7 @@ Counters counters_between(const Counters& before, const Counters& after) {
 
 DriveResult drive(Cluster& cluster, const Workload& workload, const DriveOptions& options, Clock& clock) {
   DriveResult result;
-  Run run{.workload = &workload, .states = {}};
+  Run run{.workload = &workload, .full = {}, .states = {}};
   Measurement measurement(cluster, run, options, clock);
   if (options.transactions != 0) {
     const uint64_t clients = clients_of(cluster.options(), options);
@@ -299,12 +331,15 @@ DriveResult drive(Cluster& cluster, const Workload& workload, const DriveOptions
     measurement.wait_for(handles, result);
   } else {
     measurement.warm_up();
-    measurement.begin();
-    measurement.measure(result);
+    if (!run.full.get()) {
+      measurement.begin();
+      measurement.measure(result);
+    }
   }
   for (const Cluster::Handle& handle : handles) handle.wait();
   if (workload.audits()) audit.wait();
 
+  result.full = run.full.get();
   for (const auto& state : run.states) {
     result.committed += state->committed.get();
     result.refused += state->refused.get();

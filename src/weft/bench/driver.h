@@ -4,6 +4,8 @@
 // transactions arrive by a Poisson process whatever the store does. Latency counts from the intended start, so that it
 // shows when the store falls behind.
 //
+// When an insert finds a table full, the run ends there: that is the size of the request, no fault.
+//
 // Clients of a worker share that worker's State and nothing else; the calling thread reads the states while they run.
 #pragma once
 
@@ -11,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +56,8 @@ struct DriveResult {
   Counters counters;
   // Of the whole run.
   Tally tally;
-  std::string failure;  // outcome of a transaction that ended without commit and without an answer
+  std::optional<uint16_t> full;  // the table that was full, which ended the run
+  std::string failure;           // outcome of a transaction that ended without commit and without an answer
 };
 
 // The cluster must be started. All clients have ended when this returns.

@@ -38,6 +38,7 @@ Result<Report> InterleavedRuns::run(const Setup& setup, double seconds, bool alo
   }
   auto report = bench_->run(drive);
   progress_->clear();
+  if (report && !report->ended.empty()) return Error{Code::kTableFull, setup.name + ": " + report->ended};
   return report;
 }
 

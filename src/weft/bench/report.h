@@ -30,6 +30,7 @@ struct Report {
   double commit_round_trips = 0;
   double local_share = 0;                         // share of the reads that stayed on their node
   std::map<std::string, uint64_t> abort_reasons;  // attempts, by the name of the code; without zeros
+  std::string ended;                              // why it ended before its time; else empty
 };
 
 Report make_report(const std::string& workload, const Options& options, const DriveResult& result);

@@ -34,6 +34,7 @@ std::string to_json(const Report& report) {
   json["doorbells_per_txn"] = report.doorbells_per_txn;
   json["messages_by_phase"] = report.messages_by_phase;
   json["verbs_by_phase"] = report.verbs_by_phase;
+  if (!report.ended.empty()) json["ended"] = report.ended;
   return json.dump();
 }
 

@@ -25,6 +25,11 @@ std::span<const TxnKind> Tpcc::kinds() const { return kMix; }
 
 std::vector<TableSpec> Tpcc::tables() const { return base_tables(sizes_); }
 
+bool Tpcc::make_room(uint64_t transactions) {
+  sizes_.orders_max = room_for(transactions, sizes_.warehouses, Sizes().orders_max);
+  return true;
+}
+
 std::vector<StoredProcedure> Tpcc::procedures() const { return {new_order_procedure()}; }
 
 Result<void> Tpcc::load(const Put& put, Random& random) { return load_places(put, sizes_, false, random); }

@@ -48,6 +48,14 @@ std::vector<TableSpec> TpccFull::tables() const {
   return specs;
 }
 
+// Less than half of the transactions are orders, less than half are payments with a row of history each; one of either
+// is there for every customer at the beginning.
+bool TpccFull::make_room(uint64_t transactions) {
+  const uint64_t loaded = uint64_t{sizes_.warehouses} * kDistricts * sizes_.customers;
+  sizes_.orders_max = room_for(loaded + transactions / 2, sizes_.warehouses, kOrdersRoom);
+  return true;
+}
+
 std::vector<StoredProcedure> TpccFull::procedures() const {
   return {new_order_procedure(),
           {.name = "payment", .keys = payment_keys, .execute = payment_step},

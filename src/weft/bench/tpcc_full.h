@@ -40,13 +40,14 @@ namespace weft::bench {
 class TpccFull final : public Workload {
  public:
   enum Kind : uint64_t { kNewOrder, kPayment, kOrderStatus, kDelivery, kStockLevel };
-  static constexpr uint32_t kOrdersRoom = 12'000;  // of a district; there are 3,000 at the beginning
+  static constexpr uint32_t kOrdersRoom = 12'000;  // of a district, at least; there are 3,000 at the beginning
 
   explicit TpccFull(const tpcc::Sizes& sizes);
 
   std::string name() const override { return "tpcc"; }
   std::span<const TxnKind> kinds() const override;
   std::vector<TableSpec> tables() const override;
+  bool make_room(uint64_t transactions) override;
   std::vector<StoredProcedure> procedures() const override;
   Result<void> load(const Put& put, Random& random) override;
   Call draw(Random& random) const override;
@@ -62,7 +63,7 @@ class TpccFull final : public Workload {
   Task<Outcome> payment(Session& session, uint32_t warehouse, Random random) const;
   Task<Outcome> delivery(Session& session, uint32_t warehouse, Random random, Effect& effect) const;
 
-  const tpcc::Sizes sizes_;
+  tpcc::Sizes sizes_;
   mutable std::atomic<uint64_t> payments_{0};  // their numbers in the history
 };
 

@@ -31,6 +31,15 @@ struct Sizes {
   uint32_t orders_max = 3'000;  // of a district, for which there is room
 };
 
+// So many orders, of all districts alike, and never less than `least` a district. A table has some room in addition,
+// for districts that get more than others.
+constexpr uint32_t kOrdersRoomMax = (1U << 24) - 2;  // numbers of orders have 24 bits in the indexes of tpcc
+constexpr uint32_t room_for(uint64_t orders, uint32_t warehouses, uint32_t least) {
+  const uint64_t districts = uint64_t{warehouses} * kDistricts;
+  const uint64_t each = orders / districts + (orders % districts != 0 ? 1 : 0);
+  return each < least ? least : each > kOrdersRoomMax ? kOrdersRoomMax : static_cast<uint32_t>(each);
+}
+
 constexpr uint64_t key_of(uint32_t warehouse, uint32_t district, uint32_t number, uint32_t line = 0) {
   return uint64_t{warehouse} << 48 | uint64_t{district} << 40 | uint64_t{number} << 8 | line;
 }

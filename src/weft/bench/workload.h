@@ -71,6 +71,9 @@ class Workload {
   virtual std::string name() const = 0;
   virtual std::span<const TxnKind> kinds() const = 0;
   virtual std::vector<TableSpec> tables() const = 0;
+  // Of workloads whose tables grow: gives them room for so many transactions, and never less than they have by default.
+  // Before tables(); false if they do not grow.
+  virtual bool make_room(uint64_t) { return false; }
   virtual std::vector<StoredProcedure> procedures() const { return {}; }
   virtual Result<void> load(const Put& put, Random& random) = 0;
 

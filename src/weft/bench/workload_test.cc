@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
+#include "weft/bench/tpcc.h"
+
 namespace weft::bench {
 namespace {
 
@@ -61,6 +65,28 @@ TEST(Workload, OnlySmallBankHasTwoSizes) {
     EXPECT_NE(made.error().detail.find("--value-bytes " + std::to_string(bytes) + ": "), std::string::npos);
     EXPECT_NE(made.error().detail.find("8 or 4 bytes"), std::string::npos);
   }
+}
+
+TEST(Workload, TablesThatGrowHaveRoomForMoreAndNeverForLess) {
+  for (const char* name : {"tpcc", "tpcc-no"}) {
+    const auto workload = make_workload(name, {.keys = 2});
+    ASSERT_TRUE(workload);
+    const auto orders = [&] { return (*workload)->tables()[Tpcc::kOrder.value].capacity; };
+    const auto lines = [&] { return (*workload)->tables()[Tpcc::kOrderLine.value].capacity; };
+    const uint64_t by_default = orders();
+    for (const uint64_t few : {0U, 1U, 1'000U}) {
+      EXPECT_TRUE((*workload)->make_room(few));
+      EXPECT_EQ(orders(), by_default) << name;
+    }
+    EXPECT_TRUE((*workload)->make_room(1'000'001));
+    EXPECT_GE(orders(), name == std::string("tpcc") ? 560'000U : 1'000'001U) << "half of tpcc are orders";
+    EXPECT_EQ(lines(), 10 * orders());
+    EXPECT_TRUE((*workload)->make_room(UINT64_MAX / 2)) << "order numbers are limited";
+    EXPECT_LT(orders(), uint64_t{20} << 24);
+  }
+  const auto fixed = make_workload("smallbank", {.keys = 100});
+  ASSERT_TRUE(fixed);
+  EXPECT_FALSE((*fixed)->make_room(1'000'000));
 }
 
 TEST(Workload, KindsFollowTheirShares) {
