@@ -40,16 +40,16 @@ size_t LocalWire::poll(std::span<Packet> out) {
 
 void LocalWire::release() { receivers_.release(); }
 
-bool LocalWire::post(NodeId to, std::span<const Verb> verbs) {
+bool LocalWire::post(NodeId to, Domain domain, std::span<const Verb> verbs) {
   WEFT_CHECK(to.value < fabric_.nodes_, "a node of this fabric");
   Regions* const regions = fabric_.regions_[to.value];
-  if (regions == nullptr) return verbs_.post_nowhere(to, verbs);
-  return verbs_.post(to, verbs, Regions::Section(*regions, self_));
+  if (regions == nullptr) return verbs_.of(domain).post_nowhere(to, verbs);
+  return verbs_.of(domain).post(to, verbs, Regions::Section(*regions, self_, domain));
 }
 
-size_t LocalWire::poll_completions(std::span<Completion> out) { return verbs_.poll(out); }
+size_t LocalWire::poll_completions(Domain domain, std::span<Completion> out) { return verbs_.of(domain).poll(out); }
 
-void LocalWire::reset(NodeId to) { verbs_.reset(to); }
+void LocalWire::reset(NodeId to, Domain domain) { verbs_.of(domain).reset(to); }
 
 bool LocalWire::pending() const { return verbs_.pending() || receivers_.pending(); }
 

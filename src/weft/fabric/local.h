@@ -42,9 +42,9 @@ class LocalWire final : public Wire {
   bool send(NodeId to, Flow flow, ByteView packet) override;
   size_t poll(std::span<Packet> out) override;
   void release() override;
-  bool post(NodeId to, std::span<const Verb> verbs) override;
-  size_t poll_completions(std::span<Completion> out) override;
-  void reset(NodeId to) override;
+  bool post(NodeId to, Domain domain, std::span<const Verb> verbs) override;
+  size_t poll_completions(Domain domain, std::span<Completion> out) override;
+  void reset(NodeId to, Domain domain) override;
   bool pending() const override;
 
   const WireCounters& counters() const { return counters_; }
@@ -59,7 +59,7 @@ class LocalWire final : public Wire {
   std::vector<RingWriters> writers_;  // by node
   RingReceiverSet<false> receivers_;
   WireCounters counters_;
-  VerbQueues verbs_;
+  DomainQueues verbs_;
 };
 
 class LocalFabric {

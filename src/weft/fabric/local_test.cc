@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "weft/base/bytes.h"
+#include "weft/fabric/domains_testing.h"
 #include "weft/fabric/names_testing.h"
 
 namespace weft {
@@ -88,13 +89,13 @@ class VerbTest : public ::testing::Test {
     EXPECT_TRUE(made);
     region_ = std::move(*made);
     id_ = regions_.add(region_.get());
-    regions_.grant(kA);
+    regions_.grant(kA, Domain::kEngine);
     fabric_.set_regions(kB, &regions_);
     wire_ = fabric_.wire(kA, kW0);
   }
   std::vector<Completion> completions() {
     std::vector<Completion> out(100);
-    out.resize(wire_->poll_completions(out));
+    out.resize(wire_->poll_completions(Domain::kEngine, out));
     return out;
   }
   Verb verb(VerbKind kind, uint64_t offset, void* local, uint32_t bytes, uint64_t tag) {
@@ -115,6 +116,23 @@ class VerbTest : public ::testing::Test {
   LocalWire* wire_;
 };
 
+TEST_F(VerbTest, DomainsAreApart) {
+  std::unique_ptr<Region> far;
+  expect_domains_are_apart({.regions = regions_,
+                            .initiator = kA,
+                            .engine = id_,
+                            .far = far,
+                            .one =
+                                [&](Domain domain, const Verb& verb) {
+                                  EXPECT_TRUE(wire_->post(kB, domain, {&verb, 1}));
+                                  Completion done{};
+                                  EXPECT_EQ(wire_->poll_completions(domain, {&done, 1}), 1U);
+                                  return done.status;
+                                },
+                            .reset = [&](Domain domain) { wire_->reset(kB, domain); },
+                            .until = [](const auto& holds) { return holds() || holds(); }});
+}
+
 TEST_F(VerbTest, OneDoorbellCarriesOutVerbsInOrder) {
   char out[16] = "hello, region!!";
   char in[16] = {};
@@ -130,7 +148,7 @@ TEST_F(VerbTest, OneDoorbellCarriesOutVerbsInOrder) {
   verbs[2].operand = 5;
   verbs[3].compare = 5, verbs[3].operand = 77;
   verbs[4].compare = 5, verbs[4].operand = 1;
-  ASSERT_TRUE(wire_->post(kB, verbs));
+  ASSERT_TRUE(wire_->post(kB, Domain::kEngine, verbs));
   EXPECT_STREQ(in, out);
   EXPECT_EQ(old_add, 0U);
   EXPECT_EQ(old_swap, 5U);
@@ -154,26 +172,26 @@ TEST_F(VerbTest, ARefusedVerbBreaksTheQueueUntilReset) {
   const Verb good = verb(VerbKind::kWrite, 0, &word, 8, 1);
   std::vector<Verb> verbs = {good, verb(VerbKind::kRead, (2 << 20) - 4, &word, 8, 2), good};
   for (Verb& v : verbs) v.signalled = false;
-  ASSERT_TRUE(wire_->post(kB, verbs));
+  ASSERT_TRUE(wire_->post(kB, Domain::kEngine, verbs));
   auto done = completions();
   ASSERT_EQ(done.size(), 2U);
   EXPECT_EQ(done[0].status, VerbStatus::kRefused);
   EXPECT_EQ(done[0].tag, 2U);
   EXPECT_EQ(done[1].status, VerbStatus::kFlushed);
-  ASSERT_TRUE(wire_->post(kB, {&good, 1}));
+  ASSERT_TRUE(wire_->post(kB, Domain::kEngine, {&good, 1}));
   EXPECT_EQ(completions().at(0).status, VerbStatus::kFlushed);
-  wire_->reset(kB);
-  ASSERT_TRUE(wire_->post(kB, {&good, 1}));
+  wire_->reset(kB, Domain::kEngine);
+  ASSERT_TRUE(wire_->post(kB, Domain::kEngine, {&good, 1}));
   EXPECT_EQ(completions().at(0).status, VerbStatus::kDone);
 
   const Verb misaligned = verb(VerbKind::kFetchAdd, 4, &word, 8, 9);
-  ASSERT_TRUE(wire_->post(kB, {&misaligned, 1}));
+  ASSERT_TRUE(wire_->post(kB, Domain::kEngine, {&misaligned, 1}));
   EXPECT_EQ(completions().at(0).status, VerbStatus::kRefused);
-  wire_->reset(kB);
-  regions_.revoke(kA);
-  ASSERT_TRUE(wire_->post(kB, {&good, 1}));
+  wire_->reset(kB, Domain::kEngine);
+  regions_.revoke(kA, Domain::kEngine);
+  ASSERT_TRUE(wire_->post(kB, Domain::kEngine, {&good, 1}));
   EXPECT_EQ(completions().at(0).status, VerbStatus::kRefused);
-  ASSERT_TRUE(wire_->post(kC, {&good, 1})) << "a node without regions";
+  ASSERT_TRUE(wire_->post(kC, Domain::kEngine, {&good, 1})) << "a node without regions";
   EXPECT_EQ(completions().at(0).status, VerbStatus::kRefused);
 }
 
@@ -181,21 +199,21 @@ TEST_F(VerbTest, NoRoomForCompletionsTakesNothing) {
   uint64_t old = 0;
   std::vector<Verb> verbs(10, verb(VerbKind::kFetchAdd, 0, &old, 8, 0));
   for (Verb& v : verbs) v.operand = 1;
-  ASSERT_TRUE(wire_->post(kB, verbs));
-  EXPECT_FALSE(wire_->post(kB, verbs));
+  ASSERT_TRUE(wire_->post(kB, Domain::kEngine, verbs));
+  EXPECT_FALSE(wire_->post(kB, Domain::kEngine, verbs));
   EXPECT_EQ(load_shared(region_->base()), 10U);
   EXPECT_EQ(completions().size(), 10U);
-  EXPECT_TRUE(wire_->post(kB, verbs));
+  EXPECT_TRUE(wire_->post(kB, Domain::kEngine, verbs));
 }
 
 TEST_F(VerbTest, AtomicsOfTwoThreadsAddUp) {
-  regions_.grant(kC);
+  regions_.grant(kC, Domain::kEngine);
   const auto add = [&](NodeId node) {
     LocalWire* wire = fabric_.wire(node, kW0);
     uint64_t old = 0;
     std::vector<Verb> verbs(8, verb(VerbKind::kFetchAdd, 0, &old, 8, 0));
     for (Verb& v : verbs) v.operand = 1, v.signalled = false;
-    for (int i = 0; i < 20'000; ++i) ASSERT_TRUE(wire->post(kB, verbs));
+    for (int i = 0; i < 20'000; ++i) ASSERT_TRUE(wire->post(kB, Domain::kEngine, verbs));
   };
   std::thread other(add, kC);
   add(kA);
@@ -212,22 +230,22 @@ TEST_F(VerbTest, NothingLandsAfterRevokeReturns) {
       std::fill(value.begin(), value.end(), i);
       Verb v = verb(VerbKind::kWrite, 0, value.data(), 4096, i);
       std::vector<Verb> verbs(4, v);
-      EXPECT_TRUE(wire_->post(kB, verbs));
-      const size_t n = wire_->poll_completions(done);
+      EXPECT_TRUE(wire_->post(kB, Domain::kEngine, verbs));
+      const size_t n = wire_->poll_completions(Domain::kEngine, done);
       if (n != 0 && done[0].status != VerbStatus::kDone) {
-        wire_->reset(kB);
+        wire_->reset(kB, Domain::kEngine);
         std::this_thread::yield();
       }
     }
   });
   for (int round = 0; round < 200; ++round) {
-    regions_.revoke(kA);
+    regions_.revoke(kA, Domain::kEngine);
     const uint64_t value = load_shared(region_->base());
     for (size_t at = 0; at < 4096; at += 8) ASSERT_EQ(load_shared(region_->base() + at), value) << "a write cut short";
     for (size_t at = 0; at < 4096; at += 8) store_shared(region_->base() + at, 0);
     std::this_thread::yield();
     for (size_t at = 0; at < 4096; at += 8) ASSERT_EQ(load_shared(region_->base() + at), 0U) << "landed later";
-    regions_.grant(kA);
+    regions_.grant(kA, Domain::kEngine);
     while (load_shared(region_->base()) == 0) std::this_thread::yield();
   }
   stop.store(true);

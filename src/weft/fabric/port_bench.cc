@@ -180,7 +180,7 @@ void BM_Verbs(benchmark::State& state) {
   (*region)->prefault(0, (*region)->bytes());
   Regions regions;
   const RegionId id = regions.add(region->get());
-  regions.grant(kA);
+  regions.grant(kA, Domain::kEngine);
   LocalFabric fabric({.nodes = 2});
   fabric.set_regions(kB, &regions);
   LocalWire* wire = fabric.wire(kA, kW);
@@ -199,8 +199,8 @@ void BM_Verbs(benchmark::State& state) {
       v.operand = 1;
     }
     verbs.back().signalled = true;
-    wire->post(kB, verbs);
-    benchmark::DoNotOptimize(wire->poll_completions(done));
+    wire->post(kB, Domain::kEngine, verbs);
+    benchmark::DoNotOptimize(wire->poll_completions(Domain::kEngine, done));
   }
   rate(state, posted);
 }

@@ -47,9 +47,9 @@ class HandWire final : public Wire {
     return n;
   }
   void release() override { handed_out_.clear(); }
-  bool post(NodeId, std::span<const Verb>) override { return false; }
-  size_t poll_completions(std::span<Completion>) override { return 0; }
-  void reset(NodeId) override {}
+  bool post(NodeId, Domain, std::span<const Verb>) override { return false; }
+  size_t poll_completions(Domain, std::span<Completion>) override { return 0; }
+  void reset(NodeId, Domain) override {}
   bool pending() const override { return !in.empty(); }
 
   std::deque<std::pair<NodeId, Bytes>> in;

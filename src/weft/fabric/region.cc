@@ -82,9 +82,20 @@ void Region::pin() {
   pinned_ = true;
 }
 
-RegionId Regions::add(Region* region) {
+const char* domain_name(Domain domain) {
+  switch (domain) {
+    case Domain::kEngine:
+      return "engine";
+    case Domain::kFar:
+      return "far";
+  }
+  return "unknown";
+}
+
+RegionId Regions::add(Region* region, Domain domain) {
   const uint16_t id = count_.load(std::memory_order_relaxed);
   WEFT_CHECK(region != nullptr && id < kRegionsMax, "at most kRegionsMax regions per node");
+  domains_[id] = domain;
   regions_[id].store(region, std::memory_order_release);
   count_.store(static_cast<uint16_t>(id + 1), std::memory_order_release);
   return RegionId(id);
@@ -99,56 +110,82 @@ Region* Regions::find(RegionId id) const {
   return id.value < kRegionsMax ? regions_[id.value].load(std::memory_order_acquire) : nullptr;
 }
 
-void Regions::grant(NodeId peer) {
+void Regions::grant(NodeId peer, Domain domain) {
   WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
-  std::atomic<uint32_t>& grants = gates_[peer.value].grants;
-  if (grants.load(std::memory_order_relaxed) % 2 == 0) grants.fetch_add(1, std::memory_order_seq_cst);
-  if (initiators_ != nullptr) initiators_->publish(peer, grants.load(std::memory_order_relaxed));
+  std::atomic<uint32_t>& grants = gate(peer, domain).grants;
+  if (grants.load(std::memory_order_relaxed) % 2 == 0) {
+    grants.fetch_add(1, std::memory_order_seq_cst);
+    changes_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  if (initiators_ != nullptr) initiators_->publish(peer, domain, grants.load(std::memory_order_relaxed));
 }
 
-// A Section increments the count and then reads the grant; revoke() ends the grant and then reads the count. All four
-// accesses are sequentially consistent, so either the Section sees the gate closed or revoke() sees the Section and
-// waits for it.
-void Regions::revoke(NodeId peer) {
+void Regions::close(NodeId peer, Domain domain) {
   WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
-  Gate& gate = gates_[peer.value];
-  if (gate.grants.load(std::memory_order_relaxed) % 2 == 1) gate.grants.fetch_add(1, std::memory_order_seq_cst);
-  if (initiators_ != nullptr) initiators_->publish(peer, gate.grants.load(std::memory_order_relaxed));
-  while (gate.inside.load(std::memory_order_seq_cst) != 0) sched_yield();
-  while (initiators_ != nullptr && initiators_->inside(peer)) sched_yield();
+  std::atomic<uint32_t>& grants = gate(peer, domain).grants;
+  if (grants.load(std::memory_order_relaxed) % 2 == 1) {
+    grants.fetch_add(1, std::memory_order_seq_cst);
+    changes_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  if (initiators_ != nullptr) initiators_->publish(peer, domain, grants.load(std::memory_order_relaxed));
+}
+
+// A Section increments the count and then reads the grant; close() ends the grant, and closed() reads the count after
+// it. All four accesses are sequentially consistent, so either the Section sees the gate closed or closed() sees the
+// Section.
+bool Regions::closed(NodeId peer, Domain domain) const {
+  WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
+  if (gate(peer, domain).inside.load(std::memory_order_seq_cst) != 0) return false;
+  return initiators_ == nullptr || !initiators_->inside(peer, domain);
+}
+
+void Regions::revoke(NodeId peer, Domain domain) {
+  close(peer, domain);
+  while (!closed(peer, domain)) sched_yield();
 }
 
 void Regions::set_remote_initiators(RemoteInitiators* initiators) {
   initiators_ = initiators;
   if (initiators == nullptr) return;
   for (size_t peer = 0; peer < gates_.size(); ++peer) {
-    initiators->publish(NodeId(static_cast<uint8_t>(peer)), gates_[peer].grants.load(std::memory_order_relaxed));
+    const NodeId id(static_cast<uint8_t>(peer));
+    for (const Domain domain : kAllDomains) {
+      initiators->publish(id, domain, gate(id, domain).grants.load(std::memory_order_relaxed));
+    }
   }
 }
 
-uint32_t Regions::grant_of(NodeId peer) const {
+uint32_t Regions::grant_of(NodeId peer, Domain domain) const {
   if (peer.value > kNodesMax) return 0;
-  const uint32_t grants = gates_[peer.value].grants.load(std::memory_order_seq_cst);
+  const uint32_t grants = gate(peer, domain).grants.load(std::memory_order_seq_cst);
   return grants % 2 == 1 ? grants : 0;
 }
 
-Regions::Section::Section(Regions& regions, NodeId peer) : regions_(regions), peer_(peer) {
-  // A closed gate is not entered at all, so that a peer that keeps trying cannot delay revoke().
-  if (!regions.granted(peer)) return;
-  Gate& gate = regions.gates_[peer.value];
+DomainGrants Regions::grants_of(NodeId peer) const {
+  DomainGrants grants{};
+  for (const Domain domain : kAllDomains) grants[index_of(domain)] = grant_of(peer, domain);
+  return grants;
+}
+
+Regions::Section::Section(Regions& regions, NodeId peer, Domain domain)
+    : regions_(regions), peer_(peer), domain_(domain) {
+  // A closed gate is not entered at all, so that a peer that keeps trying cannot delay who waits for closed().
+  if (!regions.granted(peer, domain)) return;
+  Gate& gate = regions.gate(peer, domain);
   gate.inside.fetch_add(1, std::memory_order_seq_cst);
-  grant_ = regions.grant_of(peer);
+  grant_ = regions.grant_of(peer, domain);
   if (grant_ == 0) gate.inside.fetch_sub(1, std::memory_order_release);
 }
 
 Regions::Section::~Section() {
-  if (grant_ != 0) regions_.gates_[peer_.value].inside.fetch_sub(1, std::memory_order_release);
+  if (grant_ != 0) regions_.gate(peer_, domain_).inside.fetch_sub(1, std::memory_order_release);
 }
 
 std::byte* Regions::Section::resolve(RegionId id, uint64_t offset, uint64_t bytes) const {
   if (grant_ == 0) return nullptr;
   const Region* region = regions_.find(id);
-  if (region == nullptr || offset > region->bytes() || bytes > region->bytes() - offset) return nullptr;
+  if (region == nullptr || regions_.domain_of(id) != domain_) return nullptr;
+  if (offset > region->bytes() || bytes > region->bytes() - offset) return nullptr;
   return region->base() + offset;
 }
 

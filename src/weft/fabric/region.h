@@ -2,11 +2,15 @@
 //
 // The memory is reserved once, on huge pages where the kernel gives them, and stays at one address until the region is
 // destroyed. It is private to the process, or a memory file that the shm wire hands to the other processes of the host.
-// Access by peers is off until granted; see Regions::grant and revoke.
+// Access by peers is off until granted; see Regions.
+//
+// A region belongs to one access domain for life. What peers may do is granted and closed by peer and domain, and each
+// domain has queues of its own on every wire: a view change closes the engine's domain and disturbs no other, and a
+// refused verb breaks the queue of its own domain only. A verb that names a region of another domain is refused.
 //
 // Thread-safety: base(), bytes() and fd() never change; discard and pin may be called by any thread. add and
-// set_remote_initiators belong to the node's control thread; grant and revoke may be called by any thread, by one at a
-// time; resolve() by any worker or wire.
+// set_remote_initiators belong to the node's control thread; grant, close and revoke may be called by any thread, for
+// one domain by one at a time; closed() and resolve() by any.
 #pragma once
 
 #include <array>
@@ -25,6 +29,17 @@
 namespace weft {
 
 using RegionId = Id<struct RegionTag, uint16_t>;
+
+// Access domains (design above). What a view grants: the engine's, and nothing else.
+enum class Domain : uint8_t {
+  kEngine,  // tables, absence words and logs of transactions: granted by a view, closed when it ends
+  kFar,     // structures that clients operate by verbs alone: granted while both nodes are members
+};
+inline constexpr int kDomains = 2;
+inline constexpr std::array<Domain, kDomains> kAllDomains = {Domain::kEngine, Domain::kFar};
+constexpr size_t index_of(Domain domain) { return static_cast<size_t>(domain); }
+using DomainGrants = std::array<uint32_t, kDomains>;  // Regions::grant_of of each domain
+const char* domain_name(Domain domain);
 
 enum class RegionKind : uint8_t { kHost };
 enum class RegionSharing : uint8_t { kPrivate, kShared };
@@ -67,10 +82,10 @@ class RemoteInitiators {
  public:
   virtual ~RemoteInitiators() = default;
   // `grants` as in Regions: odd while the peer has a grant. After this no access begins under an earlier grant.
-  virtual void publish(NodeId peer, uint32_t grants) = 0;
+  virtual void publish(NodeId peer, Domain domain, uint32_t grants) = 0;
   // Whether an access by this peer that began before the last publish() may still be in progress. False once the peer
   // has died.
-  virtual bool inside(NodeId peer) = 0;
+  virtual bool inside(NodeId peer, Domain domain) = 0;
 };
 
 // The regions of one node, and who may reach them.
@@ -79,53 +94,67 @@ class Regions {
   static constexpr size_t kRegionsMax = 256;
 
   // The region must outlive this object. Ids count from 0.
-  RegionId add(Region* region);
-  // Replaces a region that nobody accesses any more.
+  RegionId add(Region* region, Domain domain = Domain::kEngine);
+  // Replaces a region that nobody accesses any more, by one of the same domain.
   void replace(RegionId id, Region* region);
-  Region* find(RegionId id) const;  // nullptr if there is none
+  Region* find(RegionId id) const;                                    // nullptr if there is none
+  Domain domain_of(RegionId id) const { return domains_[id.value]; }  // of a region that was added
   size_t count() const { return count_.load(std::memory_order_acquire); }
 
-  // Peers have no access until granted. After revoke(peer) returns, nothing that peer posted earlier lands: the wires
-  // of this process enter a Section around every access they execute for a peer, and revoke() waits for those of other
-  // processes unless they have died (RemoteInitiators).
-  void grant(NodeId peer);
-  void revoke(NodeId peer);
-  bool granted(NodeId peer) const { return grant_of(peer) != 0; }
+  // Peers have no access until granted. close() ends the grant at once and waits for nobody: no access begins any more
+  // under it, and once closed() is true, nothing that the peer posted under it lands. The wires of this process enter a
+  // Section around every access they execute for a peer; RemoteInitiators know of those of other processes. So a peer
+  // that is stopped in the middle of an access holds up only who waits for closed(). revoke() is close() and that wait,
+  // for callers that have nothing else to do.
+  void grant(NodeId peer, Domain domain);
+  void close(NodeId peer, Domain domain);
+  bool closed(NodeId peer, Domain domain) const;
+  void revoke(NodeId peer, Domain domain);
+  bool granted(NodeId peer, Domain domain) const { return grant_of(peer, domain) != 0; }
   // The number of the peer's current grant; 0 if it has none. A wire that executes a verb later than it was posted
   // compares it: a verb posted under one grant does not land under the next.
-  uint32_t grant_of(NodeId peer) const;
+  uint32_t grant_of(NodeId peer, Domain domain) const;
+  DomainGrants grants_of(NodeId peer) const;
+  // Counts grants and ends of grants, of all peers and domains: a wire that announces grants looks here first.
+  uint64_t changes() const { return changes_.load(std::memory_order_seq_cst); }
 
   // `initiators` learns of the current grants at once and of every later one; nullptr: nobody does. It must outlive
   // being set.
   void set_remote_initiators(RemoteInitiators* initiators);
 
-  // One or more accesses that a wire executes for a peer: revoke(peer) waits until it is destroyed. Keep it short, and
-  // never open one inside revoke.
+  // One or more accesses to a domain that a wire executes for a peer: closed() is false until it is destroyed. Keep it
+  // short.
   class Section {
    public:
-    Section(Regions& regions, NodeId peer);
+    Section(Regions& regions, NodeId peer, Domain domain);
     uint32_t grant() const { return grant_; }  // grant_of() inside this section
     ~Section();
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
-    // nullptr if the peer has no grant or the range is outside the region.
+    // nullptr if the peer has no grant, or the range is outside the region, or that is of another domain.
     std::byte* resolve(RegionId id, uint64_t offset, uint64_t bytes) const;
     bool holds() const { return true; }  // the grant cannot end inside
 
    private:
     Regions& regions_;
     const NodeId peer_;
+    const Domain domain_;
     uint32_t grant_ = 0;
   };
 
  private:
   struct alignas(64) Gate {
-    std::atomic<uint32_t> grants{0};  // number of grants and revokes: odd while granted
+    std::atomic<uint32_t> grants{0};  // number of grants and ends of grants: odd while granted
     std::atomic<uint32_t> inside{0};  // accesses in progress for this peer
   };
+  using Gates = std::array<Gate, kDomains>;
+  Gate& gate(NodeId peer, Domain domain) const { return gates_[peer.value][index_of(domain)]; }
+
   std::array<std::atomic<Region*>, kRegionsMax> regions_{};
+  std::array<Domain, kRegionsMax> domains_{};  // written before the region is
   std::atomic<uint16_t> count_{0};
-  mutable std::array<Gate, kNodesMax + 1> gates_;
+  std::atomic<uint64_t> changes_{0};
+  mutable std::array<Gates, kNodesMax + 1> gates_;
   RemoteInitiators* initiators_ = nullptr;
 };
 

@@ -95,11 +95,11 @@ TEST(RegionsTest, ResolvesOnlyInsideAndOnlyWhatIsGranted) {
   EXPECT_EQ(regions.find(RegionId(1)), nullptr);
   EXPECT_EQ(regions.find(RegionId(60000)), nullptr);
   const NodeId peer(3);
-  EXPECT_EQ(Regions::Section(regions, peer).resolve(id, 0, 8), nullptr);
-  regions.grant(peer);
-  EXPECT_TRUE(regions.granted(peer));
+  EXPECT_EQ(Regions::Section(regions, peer, Domain::kEngine).resolve(id, 0, 8), nullptr);
+  regions.grant(peer, Domain::kEngine);
+  EXPECT_TRUE(regions.granted(peer, Domain::kEngine));
   {
-    const Regions::Section section(regions, peer);
+    const Regions::Section section(regions, peer, Domain::kEngine);
     EXPECT_EQ(section.resolve(id, 8, 8), (*region)->base() + 8);
     EXPECT_NE(section.resolve(id, 0, 2 << 20), nullptr);
     EXPECT_EQ(section.resolve(id, 8, 2 << 20), nullptr);
@@ -107,34 +107,69 @@ TEST(RegionsTest, ResolvesOnlyInsideAndOnlyWhatIsGranted) {
     EXPECT_EQ(section.resolve(id, 8, ~uint64_t{0}), nullptr);
     EXPECT_EQ(section.resolve(RegionId(1), 0, 8), nullptr);
   }
-  EXPECT_EQ(Regions::Section(regions, NodeId(4)).resolve(id, 0, 8), nullptr);
-  EXPECT_EQ(Regions::Section(regions, NodeId(200)).resolve(id, 0, 8), nullptr);
-  regions.revoke(peer);
-  EXPECT_FALSE(regions.granted(peer));
-  EXPECT_EQ(Regions::Section(regions, peer).resolve(id, 0, 8), nullptr);
+  EXPECT_EQ(Regions::Section(regions, NodeId(4), Domain::kEngine).resolve(id, 0, 8), nullptr);
+  EXPECT_EQ(Regions::Section(regions, NodeId(200), Domain::kEngine).resolve(id, 0, 8), nullptr);
+  regions.revoke(peer, Domain::kEngine);
+  EXPECT_FALSE(regions.granted(peer, Domain::kEngine));
+  EXPECT_EQ(Regions::Section(regions, peer, Domain::kEngine).resolve(id, 0, 8), nullptr);
 }
 
 // The shm wire learns of grants, and revoke waits for it.
 TEST(RegionsTest, RemotePostersHearOfGrantsAndAreWaitedFor) {
   struct TestInitiators final : RemoteInitiators {
-    void publish(NodeId peer, uint32_t grants) override { published[peer.value] = grants; }
-    bool inside(NodeId) override { return --visits > 0; }
+    void publish(NodeId peer, Domain domain, uint32_t grants) override {
+      if (domain == Domain::kEngine) published[peer.value] = grants;
+    }
+    bool inside(NodeId, Domain) override { return --visits > 0; }
     std::array<uint32_t, kNodesMax + 1> published{};
     int visits = 3;
   } initiators;
   Regions regions;
-  regions.grant(NodeId(5));
+  regions.grant(NodeId(5), Domain::kEngine);
   regions.set_remote_initiators(&initiators);
-  EXPECT_EQ(initiators.published[5], regions.grant_of(NodeId(5)));
+  EXPECT_EQ(initiators.published[5], regions.grant_of(NodeId(5), Domain::kEngine));
   EXPECT_EQ(initiators.published[6], 0U);
-  regions.grant(NodeId(6));
+  regions.grant(NodeId(6), Domain::kEngine);
   EXPECT_EQ(initiators.published[6], 1U);
-  regions.revoke(NodeId(5));
+  regions.revoke(NodeId(5), Domain::kEngine);
   EXPECT_EQ(initiators.published[5], 2U);
   EXPECT_EQ(initiators.visits, 0);
   regions.set_remote_initiators(nullptr);
-  regions.grant(NodeId(5));
+  regions.grant(NodeId(5), Domain::kEngine);
   EXPECT_EQ(initiators.published[5], 2U);
+}
+
+// Who closes waits for nobody, and what happens in one domain does not show in another.
+TEST(RegionsTest, ADomainIsClosedWhenTheLastAccessToItIsOver) {
+  auto region = Region::create(2 << 20);
+  auto other = Region::create(2 << 20);
+  ASSERT_TRUE(region && other);
+  Regions regions;
+  const RegionId id = regions.add(region->get());
+  const RegionId far = regions.add(other->get(), Domain::kFar);
+  EXPECT_EQ(regions.domain_of(id), Domain::kEngine);
+  EXPECT_EQ(regions.domain_of(far), Domain::kFar);
+  const NodeId peer(3);
+  const uint64_t before = regions.changes();
+  regions.grant(peer, Domain::kEngine);
+  regions.grant(peer, Domain::kFar);
+  regions.grant(peer, Domain::kFar);
+  EXPECT_EQ(regions.changes(), before + 2);
+  {
+    const Regions::Section stopped(regions, peer, Domain::kEngine);  // in the middle of a copy
+    EXPECT_NE(stopped.resolve(id, 0, 8), nullptr);
+    EXPECT_EQ(stopped.resolve(far, 0, 8), nullptr) << "of another domain";
+    regions.close(peer, Domain::kEngine);
+    EXPECT_FALSE(regions.closed(peer, Domain::kEngine));
+    EXPECT_TRUE(regions.closed(peer, Domain::kFar)) << "nobody is inside it";
+    EXPECT_TRUE(regions.closed(NodeId(4), Domain::kEngine));
+    EXPECT_EQ(Regions::Section(regions, peer, Domain::kEngine).resolve(id, 0, 8), nullptr) << "no new access begins";
+    EXPECT_NE(Regions::Section(regions, peer, Domain::kFar).resolve(far, 0, 8), nullptr);
+    EXPECT_EQ(Regions::Section(regions, peer, Domain::kFar).resolve(id, 0, 8), nullptr);
+    regions.revoke(peer, Domain::kFar);
+    EXPECT_EQ(regions.grants_of(peer), DomainGrants{});
+  }
+  EXPECT_TRUE(regions.closed(peer, Domain::kEngine));
 }
 
 // After revoke returns, plain stores of the owner race with nothing; ThreadSanitizer would report a race.
@@ -148,7 +183,7 @@ TEST(RegionsTest, NothingLandsAfterRevoke) {
   std::atomic<uint64_t> landed{0};
   std::thread writer([&] {
     while (!stop.load(std::memory_order_relaxed)) {
-      const Regions::Section section(regions, peer);
+      const Regions::Section section(regions, peer, Domain::kEngine);
       std::byte* at = section.resolve(id, 0, 8);
       if (at == nullptr) continue;
       store(at, load<uint64_t>(at) + 1);
@@ -157,9 +192,9 @@ TEST(RegionsTest, NothingLandsAfterRevoke) {
   });
   for (int round = 0; round < 300; ++round) {
     const uint64_t before = landed.load();
-    regions.grant(peer);
+    regions.grant(peer, Domain::kEngine);
     while (landed.load() == before) std::this_thread::yield();
-    regions.revoke(peer);
+    regions.revoke(peer, Domain::kEngine);
     const auto value = load<uint64_t>((*region)->base());
     EXPECT_EQ(value, landed.load());
     store((*region)->base(), value);

@@ -124,7 +124,7 @@ bool VerbIssuer::flush(uint64_t now_ns) {
     if (peer.broken) {
       if (peer.in_flight.first != kNone || now_ns < peer.retry_ns) continue;
       WEFT_MARK("refused verbs are posted again");
-      wire_->reset(id);
+      wire_->reset(id, options_.domain);
       peer.broken = false;
       // Failed requests were posted before the queued ones.
       if (peer.failed.first != kNone) {
@@ -164,9 +164,9 @@ void VerbIssuer::flush_peer(NodeId id, uint64_t now_ns) {
       for (size_t i = 0; i < request.verbs; ++i) batch[verbs++] = request.verb[i];
     }
     if (verbs == 0) return;
-    if (!wire_->post(id, {batch.data(), verbs})) {
+    if (!wire_->post(id, options_.domain, {batch.data(), verbs})) {
       WEFT_MARK("no room for verbs");
-      if (verbs == first || !wire_->post(id, {batch.data(), first})) return;
+      if (verbs == first || !wire_->post(id, options_.domain, {batch.data(), first})) return;
       verbs = first;
       end = second;
     }
@@ -210,7 +210,7 @@ void VerbIssuer::flush_unsignalled(NodeId id, uint64_t now_ns) {
   word.tag = tag_of(request->generation, request->index, 0);
   request->add(word);
   // Posted at once: the queued requests may wait for just those that it probes.
-  if (!wire_->post(id, {&word, 1})) {
+  if (!wire_->post(id, options_.domain, {&word, 1})) {
     release(request->index);
     return;
   }
@@ -238,7 +238,7 @@ bool VerbIssuer::poll(uint64_t now_ns, void (*answered)(void*, VerbRequest&), vo
   std::array<Completion, 64> completions;
   bool any = false;
   for (;;) {
-    const size_t count = wire_->poll_completions(completions);
+    const size_t count = wire_->poll_completions(options_.domain, completions);
     for (size_t i = 0; i < count; ++i) {
       const Completion& done = completions[i];
       const auto index = static_cast<uint32_t>(done.tag >> 8 & 0xffffff);
@@ -275,7 +275,7 @@ void VerbIssuer::drop() {
     while (peer.failed.first != kNone) release(pop(peer.failed));
     for (uint32_t i = peer.in_flight.first; i != kNone; i = requests_[i].next) requests_[i].abandoned = true;
     peer.broken = false;
-    if (peer.used) wire_->reset(NodeId(static_cast<uint8_t>(n)));
+    if (peer.used) wire_->reset(NodeId(static_cast<uint8_t>(n)), options_.domain);
   }
 }
 

@@ -1,6 +1,6 @@
-// VerbIssuer: the one-sided requests that a worker has in flight. Each is a few verbs to one peer that belong together,
-// with the bytes they read or write. A request keeps its bytes until its verbs are complete or never will be, whatever
-// becomes of its issuer meanwhile: a verb never uses an application's memory.
+// VerbIssuer: the one-sided requests of one access domain that a worker has in flight. Each is a few verbs to one peer
+// that belong together, with the bytes they read or write. A request keeps its bytes until its verbs are complete or
+// never will be, whatever becomes of its issuer meanwhile: a verb never uses an application's memory.
 //
 // Verbs of one step to one peer share a doorbell. The verbs of a request take effect in order. Two requests to a peer
 // may take effect in any order until the first is complete: a NIC may execute a WRITE or a CAS before a READ that was
@@ -69,6 +69,7 @@ struct VerbRequest {
 
 struct VerbIssuerOptions {
   int nodes = 1;
+  Domain domain = Domain::kEngine;
   int groups = 1;                 // a request's group is below this
   bool doorbell_batching = true;  // off: every request has its own doorbell
   bool pipelined_verbs = true;    // off: a group has one request in flight at a time

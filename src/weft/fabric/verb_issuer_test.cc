@@ -25,8 +25,8 @@ class VerbIssuerTest : public ::testing::Test {
     buffers_ = std::move(*Region::create(1 << 20));
     regions_.add(target_.get());
     fabric_.set_regions(kB, &regions_);
-    regions_.grant(kA);
-    make({2, 8, true, true});
+    regions_.grant(kA, Domain::kEngine);
+    make({2, Domain::kEngine, 8, true, true});
   }
   void make(const VerbIssuerOptions& options) {
     issuer_ = std::make_unique<VerbIssuer>(options, fabric_.wire(kA, WorkerId(0)), nullptr, buffers_->base(),
@@ -74,14 +74,14 @@ TEST_F(VerbIssuerTest, PostsOfOneStepShareADoorbell) {
 }
 
 TEST_F(VerbIssuerTest, WithoutDoorbellBatchingEachHasItsOwn) {
-  make({2, 8, false, true});
+  make({2, Domain::kEngine, 8, false, true});
   for (uint64_t i = 0; i < 10; ++i) write(i * 8, i + 1);
   step();
   EXPECT_EQ(issuer_->doorbells(), 10U);
 }
 
 TEST_F(VerbIssuerTest, WithoutOutstandingRequestsATransactionHasOneUnderWay) {
-  make({2, 8, true, false});
+  make({2, Domain::kEngine, 8, true, false});
   for (uint64_t i = 0; i < 3; ++i) write(i * 8, i + 1);
   step();
   EXPECT_EQ(answered_.size(), 1U);
@@ -123,14 +123,16 @@ class MeasuringWire final : public Wire {
   bool send(NodeId, Flow, ByteView) override { return false; }
   size_t poll(std::span<Packet>) override { return 0; }
   void release() override {}
-  bool post(NodeId to, std::span<const Verb> verbs) override {
+  bool post(NodeId to, Domain domain, std::span<const Verb> verbs) override {
     size_t bytes = 0;
     for (const Verb& verb : verbs) bytes += verb.bytes, follow += verb.ordered_after_previous ? 1 : 0;
     most = std::max(most, bytes);
-    return wire_->post(to, verbs);
+    return wire_->post(to, domain, verbs);
   }
-  size_t poll_completions(std::span<Completion> out) override { return wire_->poll_completions(out); }
-  void reset(NodeId to) override { wire_->reset(to); }
+  size_t poll_completions(Domain domain, std::span<Completion> out) override {
+    return wire_->poll_completions(domain, out);
+  }
+  void reset(NodeId to, Domain domain) override { wire_->reset(to, domain); }
   bool pending() const override { return wire_->pending(); }
   size_t most = 0;
   size_t follow = 0;
@@ -142,8 +144,8 @@ class MeasuringWire final : public Wire {
 TEST_F(VerbIssuerTest, ADoorbellStaysWithinWhatEveryWireTakes) {
   MeasuringWire wire(fabric_.wire(kA, WorkerId(0)));
   buffers_ = std::move(*Region::create(64 << 20));
-  issuer_ = std::make_unique<VerbIssuer>(VerbIssuerOptions{2, 8, true, true}, &wire, nullptr, buffers_->base(),
-                                         buffers_->bytes());
+  issuer_ = std::make_unique<VerbIssuer>(VerbIssuerOptions{2, Domain::kEngine, 8, true, true}, &wire, nullptr,
+                                         buffers_->base(), buffers_->bytes());
   for (const size_t bytes : {size_t{8}, kVerbBytesMax / 4, kVerbBytesMax}) {
     for (int i = 0; i < 100; ++i) {
       VerbRequest* request = issuer_->make(kB, 3, VerbRequest::kVerbsMax * bytes);
@@ -166,7 +168,7 @@ TEST_F(VerbIssuerTest, ADoorbellStaysWithinWhatEveryWireTakes) {
 }
 
 TEST_F(VerbIssuerTest, WhatIsRefusedIsTriedAgainInOrder) {
-  regions_.revoke(kA);
+  regions_.revoke(kA, Domain::kEngine);
   write(0, 1);
   write(0, 2);
   step(0);
@@ -174,7 +176,7 @@ TEST_F(VerbIssuerTest, WhatIsRefusedIsTriedAgainInOrder) {
   step(1);
   EXPECT_TRUE(answered_.empty());
   EXPECT_EQ(at(0), 0U);
-  regions_.grant(kA);
+  regions_.grant(kA, Domain::kEngine);
   step(VerbIssuer::kRetryNs);
   EXPECT_EQ(answered_.size(), 3U);
   EXPECT_EQ(at(0), 3U);
@@ -182,12 +184,12 @@ TEST_F(VerbIssuerTest, WhatIsRefusedIsTriedAgainInOrder) {
 }
 
 TEST_F(VerbIssuerTest, WhatIsDroppedIsNotAnswered) {
-  regions_.revoke(kA);
+  regions_.revoke(kA, Domain::kEngine);
   write(0, 1);
   step(0);
   write(8, 2);
   issuer_->drop();
-  regions_.grant(kA);
+  regions_.grant(kA, Domain::kEngine);
   step(VerbIssuer::kRetryNs);
   EXPECT_TRUE(answered_.empty());
   EXPECT_EQ(issuer_->in_flight_count(), 0U);

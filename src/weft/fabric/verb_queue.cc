@@ -26,6 +26,18 @@ bool VerbQueues::post_nowhere(NodeId to, std::span<const Verb> verbs) {
   return true;
 }
 
+DomainQueues::DomainQueues(size_t completions_max, WireCounters* counters) {
+  for (int i = 0; i < kDomains; ++i) queues_.emplace_back(completions_max, counters);
+}
+
+bool DomainQueues::pending() const {
+  return std::any_of(queues_.begin(), queues_.end(), [](const VerbQueues& queues) { return queues.pending(); });
+}
+
+void DomainQueues::reset(NodeId to) {
+  for (VerbQueues& queues : queues_) queues.reset(to);
+}
+
 size_t VerbQueues::poll(std::span<Completion> out) {
   size_t count = 0;
   while (count < out.size() && head_ != tail_) out[count++] = completions_[head_++ % completions_.size()];

@@ -1,7 +1,8 @@
-// VerbQueues: one worker's one-sided verbs on a wire where the initiator executes them itself, at once: local and shm.
+// VerbQueues: one worker's queues of one access domain on a wire where the initiator executes verbs itself, at once:
+// local and shm.
 //
 // execute_verb.h executes one. The verbs of one post take effect in order. A refused verb breaks the queue to that
-// peer: verbs posted until reset() are flushed.
+// peer: verbs posted until reset() are flushed. DomainQueues has those of all domains.
 //
 // Only the owning worker uses it.
 #pragma once
@@ -68,6 +69,19 @@ class VerbQueues {
   size_t head_ = 0;
   size_t tail_ = 0;
   uint64_t fences_ = 0;
+};
+
+// One worker's queues of all domains.
+class DomainQueues {
+ public:
+  DomainQueues(size_t completions_max, WireCounters* counters);
+
+  VerbQueues& of(Domain domain) { return queues_[index_of(domain)]; }
+  bool pending() const;
+  void reset(NodeId to);  // in all domains: the peer has another connection
+
+ private:
+  std::vector<VerbQueues> queues_;
 };
 
 // On x86 aligned relaxed accesses stay in order, except a store before a load and what the compiler reorders.

@@ -1,9 +1,10 @@
 // Wire: the transport of packets and one-sided verbs below a port. One object per worker; only that worker calls it.
 //
 // Packets are delivered reliably and in order per (sender, receiver, flow). A wire knows nothing of their content
-// beyond the PacketHeader. One-sided verbs act on a peer's regions without its worker: the verbs of one post() go to
-// one peer over one queue, take effect in order, and cost one doorbell. Two posts complete, and are reported, in order;
-// but a WRITE or an atomic may take effect before a READ or an atomic of an earlier post that is not complete yet.
+// beyond the PacketHeader. One-sided verbs act on a peer's regions without its worker. There is a queue for each peer
+// and access domain (region.h): the verbs of one post() go over one queue, take effect in order, and cost one doorbell.
+// Two posts to a queue complete, and are reported, in order; but a WRITE or an atomic may take effect before a READ or
+// an atomic of an earlier post that is not complete yet. Queues know nothing of each other.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,7 @@ inline constexpr size_t kPostBytesMax = 1 << 20;   // of all verbs of one post()
 enum class VerbKind : uint8_t { kRead, kWrite, kCompareSwap, kFetchAdd };
 
 // One one-sided operation. kCompareSwap and kFetchAdd act on 8 aligned bytes and return the old value in *local.
-// `local` must stay valid until the completion of this or of a later signalled verb of the same peer.
+// `local` must stay valid until the completion of this or of a later signalled verb of the same queue.
 struct Verb {
   VerbKind kind = VerbKind::kRead;
   bool signalled = true;               // an unsignalled verb reports a completion only if it fails
@@ -68,7 +69,7 @@ struct Verb {
 
 enum class VerbStatus : uint8_t {
   kDone,
-  kRefused,  // no grant, or outside the region: the queue to that peer is broken until reset
+  kRefused,  // no grant, or outside the domain's regions: the queue is broken until reset
   kFlushed,  // posted behind a refused one
 };
 
@@ -90,11 +91,13 @@ class Wire {
   virtual size_t poll(std::span<Packet> out) = 0;
   virtual void release() = 0;
 
-  // Posts verbs to one peer with one doorbell; false if the queue has no room for all of them (none was taken).
-  virtual bool post(NodeId to, std::span<const Verb> verbs) = 0;
-  virtual size_t poll_completions(std::span<Completion> out) = 0;
-  // Reopens the queue to a peer after a refused verb.
-  virtual void reset(NodeId to) = 0;
+  // Posts verbs to one peer and domain with one doorbell; false if the queue has no room for all of them (none was
+  // taken).
+  virtual bool post(NodeId to, Domain domain, std::span<const Verb> verbs) = 0;
+  // Completions of the domain's queues, in order for each peer.
+  virtual size_t poll_completions(Domain domain, std::span<Completion> out) = 0;
+  // Reopens a queue after a refused verb.
+  virtual void reset(NodeId to, Domain domain) = 0;
 
   // From now on this end exchanges packets and verbs with that incarnation of the peer only; 0: with none. Packets of
   // an earlier incarnation that were not polled yet are thrown away, and its verbs are flushed. Wires on which a node

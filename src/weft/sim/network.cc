@@ -88,7 +88,9 @@ SimWire::SimWire(Network* network, NodeId node, WorkerId worker)
       admitted_(static_cast<size_t>(network->nodes_)),
       lost_(static_cast<size_t>(network->nodes_)) {
   for (int n = 0; n < network->nodes_; ++n) {
-    queues_.push_back(std::make_unique<VerbQueue>(this, NodeId(static_cast<uint8_t>(n))));
+    for (const Domain domain : kAllDomains) {
+      queues_.push_back(std::make_unique<VerbQueue>(this, NodeId(static_cast<uint8_t>(n)), domain));
+    }
   }
 }
 
@@ -220,7 +222,7 @@ void Network::set_incarnation(NodeId node, uint32_t incarnation) {
     SimWire* end = wire(node, WorkerId(static_cast<uint8_t>(w)));
     if (incarnation == 0) {
       end->release();
-      end->completions_.clear();
+      for (auto& completions : end->completions_) completions.clear();
       for (const auto& queue : end->queues_) queue->process_ended();
       std::fill(end->admitted_.begin(), end->admitted_.end(), 0);
     }
@@ -236,7 +238,7 @@ void Network::sever(NodeId a, NodeId b) {
       for (int flow = 0; flow < kFlows; ++flow) {
         for (SimWire::Sent& sent : end->channel(to, static_cast<Flow>(flow)).in_flight) sent.lost = true;
       }
-      end->queues_[to.value]->lose_unsent(0);
+      for (const Domain domain : kAllDomains) end->queue(to, domain).lose_unsent(0);
       end->lost_[to.value] = true;
     }
   }
@@ -267,24 +269,30 @@ void Network::lose_unsent(NodeId node, Random& random) {
   }
 }
 
-bool SimWire::post(NodeId to, std::span<const Verb> verbs) {
+bool SimWire::post(NodeId to, Domain domain, std::span<const Verb> verbs) {
   WEFT_CHECK(to.value < network_->nodes_, "a peer of this cluster");
-  return queues_[to.value]->post(verbs);
+  return queue(to, domain).post(verbs);
 }
 
-size_t SimWire::poll_completions(std::span<Completion> out) {
-  const size_t count = std::min(out.size(), completions_.size());
+size_t SimWire::poll_completions(Domain domain, std::span<Completion> out) {
+  std::deque<Completion>& completions = completions_[index_of(domain)];
+  const size_t count = std::min(out.size(), completions.size());
   for (size_t i = 0; i < count; ++i) {
-    out[i] = completions_.front();
-    completions_.pop_front();
+    out[i] = completions.front();
+    completions.pop_front();
   }
   return count;
 }
 
-void SimWire::reset(NodeId to) { queues_[to.value]->reset(); }
+void SimWire::reset(NodeId to, Domain domain) { queue(to, domain).reset(); }
 
-void SimWire::complete(const Completion& completion) {
-  completions_.push_back(completion);
+bool SimWire::pending() const {
+  return !arrived_.empty() ||
+         std::any_of(completions_.begin(), completions_.end(), [](const auto& of) { return !of.empty(); });
+}
+
+void SimWire::complete(Domain domain, const Completion& completion) {
+  completions_[index_of(domain)].push_back(completion);
   network_->wake(node_, worker_);
 }
 

@@ -11,6 +11,7 @@
 // One thread runs a simulation.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -146,12 +147,12 @@ class SimWire final : public Wire, public EventSink {
   bool send(NodeId to, Flow flow, ByteView packet) override;
   size_t poll(std::span<Packet> out) override;
   void release() override;
-  bool post(NodeId to, std::span<const Verb> verbs) override;
-  size_t poll_completions(std::span<Completion> out) override;
-  void reset(NodeId to) override;
+  bool post(NodeId to, Domain domain, std::span<const Verb> verbs) override;
+  size_t poll_completions(Domain domain, std::span<Completion> out) override;
+  void reset(NodeId to, Domain domain) override;
   void accept_incarnation(NodeId peer, uint32_t incarnation) override;
   bool atomic_with_cpu() const override { return network_->config_.atomic_with_cpu; }
-  bool pending() const override { return !arrived_.empty() || !completions_.empty(); }
+  bool pending() const override;
 
   void on_event(const Event& event) override;  // a packet arrives at this wire
 
@@ -185,7 +186,8 @@ class SimWire final : public Wire, public EventSink {
   void route_again();
   Channel& channel(NodeId to, Flow flow) { return channels_[size_t{to.value} * kFlows + static_cast<size_t>(flow)]; }
   void depart(uint64_t at_ns);
-  void complete(const Completion& completion);
+  void complete(Domain domain, const Completion& completion);
+  VerbQueue& queue(NodeId to, Domain domain) { return *queues_[size_t{to.value} * kDomains + index_of(domain)]; }
 
   Network* const network_;
   const NodeId node_;
@@ -197,8 +199,8 @@ class SimWire final : public Wire, public EventSink {
   std::deque<Arrived> arrived_;
   std::deque<Arrived> early_;                       // from or to an incarnation that is not admitted yet
   std::vector<Arrived> lent_;                       // returned by poll and not yet released
-  std::vector<std::unique_ptr<VerbQueue>> queues_;  // by peer
-  std::deque<Completion> completions_;
+  std::vector<std::unique_ptr<VerbQueue>> queues_;  // by (peer, domain)
+  std::array<std::deque<Completion>, kDomains> completions_;
 };
 
 }  // namespace weft

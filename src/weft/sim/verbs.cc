@@ -25,7 +25,7 @@ uint32_t lines_of(const Verb& verb) {
 bool VerbQueue::post(std::span<const Verb> verbs) {
   if (verbs_.size() + verbs.size() > network()->config_.queue_verbs) return false;
   const Regions* const target = network()->regions(to_);
-  const uint32_t grant = target->grant_of(wire_->node_);
+  const uint32_t grant = target->grant_of(wire_->node_, domain_);
   ++chains_;
   for (const Verb& verb : verbs) {
     if (!verb.ordered_after_previous) ++chains_;
@@ -94,7 +94,7 @@ void VerbQueue::arrive() {
   Posted& posted = verbs_[arrived_++];
   const Verb& verb = posted.verb;
   {
-    const Regions::Section section(*network()->regions(to_), wire_->node_);
+    const Regions::Section section(*network()->regions(to_), wire_->node_, domain_);
     posted.bad = section.resolve(verb.region, verb.offset, atomic(verb) ? 8 : verb.bytes) == nullptr ||
                  (atomic(verb) && verb.offset % 8 != 0);
   }
@@ -157,7 +157,7 @@ void VerbQueue::do_line(Posted& posted) {
   const uint64_t begin = std::max(verb.offset, (verb.offset / kLine + line) * kLine);
   const uint64_t end = std::min(verb.offset + verb.bytes, (verb.offset / kLine + line + 1) * kLine);
   {
-    const Regions::Section section(*network()->regions(to_), wire_->node_);
+    const Regions::Section section(*network()->regions(to_), wire_->node_, domain_);
     // The whole range is resolved for each line: a verb that ends outside its region writes nothing inside.
     std::byte* memory = section.resolve(verb.region, verb.offset, verb.bytes);
     if (memory == nullptr || section.grant() != posted.grant || network()->regions(to_) != posted.target) {
@@ -192,7 +192,7 @@ void VerbQueue::do_atomic(Posted& posted) {
   network()->finish_atomic(to_);
   uint64_t old = 0;
   {
-    const Regions::Section section(*network()->regions(to_), wire_->node_);
+    const Regions::Section section(*network()->regions(to_), wire_->node_, domain_);
     const std::byte* const memory = reached(posted, section);
     if (memory == nullptr) {
       refuse(posted);
@@ -218,7 +218,7 @@ void VerbQueue::do_atomic(Posted& posted) {
 
 void VerbQueue::land_atomic() {
   Posted& posted = numbered(looked_);
-  const Regions::Section section(*network()->regions(to_), wire_->node_);
+  const Regions::Section section(*network()->regions(to_), wire_->node_, domain_);
   std::byte* const memory = reached(posted, section);
   if (memory == nullptr) {
     posted.status = VerbStatus::kRefused;
@@ -277,7 +277,7 @@ void VerbQueue::respond() {
   --departed_;
   --arrived_;
   --answered_;
-  if (reported) wire_->complete(completion);
+  if (reported) wire_->complete(domain_, completion);
 }
 
 }  // namespace weft

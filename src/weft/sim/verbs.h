@@ -1,4 +1,5 @@
-// A queue of one-sided verbs from a worker to a peer: it does in virtual time what a reliable queue pair does.
+// A queue of one-sided verbs from a worker to an access domain of a peer: it does in virtual time what a reliable queue
+// pair does.
 //
 // I1: a READ takes effect after everything posted before it, and a WRITE after every WRITE before it: it starts when
 //     all lines of those are done. But a READ or an atomic may be late at the target, by chance, and then a WRITE or an
@@ -31,7 +32,7 @@ namespace weft {
 
 class VerbQueue final : public EventSink {
  public:
-  VerbQueue(SimWire* wire, NodeId to) : wire_(wire), to_(to) {}
+  VerbQueue(SimWire* wire, NodeId to, Domain domain) : wire_(wire), to_(to), domain_(domain) {}
 
   bool post(std::span<const Verb> verbs);
   void depart(uint64_t at_ns);
@@ -83,6 +84,7 @@ class VerbQueue final : public EventSink {
 
   SimWire* const wire_;
   const NodeId to_;
+  const Domain domain_;
   std::deque<Posted> verbs_;  // posted, not yet completed
   size_t departed_ = 0;       // of them, from the front
   size_t arrived_ = 0;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "weft/fabric/domains_testing.h"
 #include "weft/store/owner_testing.h"
 #include "weft/store/record.h"
 #include "weft/store/table.h"
@@ -26,13 +27,13 @@ class VerbsTest : public ::testing::Test {
     network_ = std::make_unique<Network>(config, 2, 1, 5, &events_, nullptr);
     region_ = std::move(*Region::create(1 << 20));
     id_ = network_->regions(kTarget)->add(region_.get());
-    network_->regions(kTarget)->grant(kInitiator);
+    network_->regions(kTarget)->grant(kInitiator, Domain::kEngine);
   }
 
   SimWire* wire() { return network_->wire(kInitiator, WorkerId(0)); }
 
   bool post(const std::vector<Verb>& verbs) {
-    const bool taken = wire()->post(kTarget, verbs);
+    const bool taken = wire()->post(kTarget, Domain::kEngine, verbs);
     network_->depart(kInitiator, WorkerId(0), events_.now_ns());
     return taken;
   }
@@ -41,7 +42,7 @@ class VerbsTest : public ::testing::Test {
     while (events_.run_one()) {
     }
     std::vector<Completion> out(64);
-    out.resize(wire()->poll_completions(out));
+    out.resize(wire()->poll_completions(Domain::kEngine, out));
     return out;
   }
 
@@ -61,6 +62,26 @@ class VerbsTest : public ::testing::Test {
   std::unique_ptr<Region> region_;
   RegionId id_;
 };
+
+TEST_F(VerbsTest, DomainsAreApart) {
+  std::unique_ptr<Region> far;
+  expect_domains_are_apart({.regions = *network_->regions(kTarget),
+                            .initiator = kInitiator,
+                            .engine = id_,
+                            .far = far,
+                            .one =
+                                [&](Domain domain, const Verb& verb) {
+                                  EXPECT_TRUE(wire()->post(kTarget, domain, {&verb, 1}));
+                                  network_->depart(kInitiator, WorkerId(0), events_.now_ns());
+                                  while (events_.run_one()) {
+                                  }
+                                  Completion done{};
+                                  EXPECT_EQ(wire()->poll_completions(domain, {&done, 1}), 1U);
+                                  return done.status;
+                                },
+                            .reset = [&](Domain domain) { wire()->reset(kTarget, domain); },
+                            .until = [](const auto& holds) { return holds() || holds(); }});
+}
 
 TEST_F(VerbsTest, OnePostTakesEffectInOrder) {
   std::vector<char> text(300, 'w');
@@ -179,15 +200,15 @@ TEST_F(VerbsTest, WhatOvertookARefusedVerbIsFlushed) {
   ASSERT_TRUE(post({verb(VerbKind::kWrite, 64, 8, &value, 2)}));
   while (load<uint64_t>(region_->base() + 64) != 5) ASSERT_TRUE(events_.run_one());
   ASSERT_EQ(back, 9U);
-  network_->regions(kTarget)->revoke(kInitiator);
+  network_->regions(kTarget)->revoke(kInitiator, Domain::kEngine);
   auto done = run_all();
   ASSERT_EQ(done.size(), 2U);
   EXPECT_EQ(done[0].status, VerbStatus::kRefused);
   EXPECT_EQ(done[1].status, VerbStatus::kFlushed);
   EXPECT_EQ(back, 9U);
   // And nothing overtakes a verb whose target does not resolve.
-  network_->regions(kTarget)->grant(kInitiator);
-  wire()->reset(kTarget);
+  network_->regions(kTarget)->grant(kInitiator, Domain::kEngine);
+  wire()->reset(kTarget, Domain::kEngine);
   value = 6;
   ASSERT_TRUE(post({verb(VerbKind::kRead, region_->bytes(), 8, &back, 3)}));
   ASSERT_TRUE(post({verb(VerbKind::kWrite, 64, 8, &value, 4)}));
@@ -250,7 +271,7 @@ TEST_F(VerbsTest, AnAtomicLooksAndThenStores) {
   run_all();
   EXPECT_EQ(load<uint64_t>(region_->base()), 9U);
   looked(9, 10);
-  network_->regions(kTarget)->revoke(kInitiator);
+  network_->regions(kTarget)->revoke(kInitiator, Domain::kEngine);
   const auto done = run_all();
   ASSERT_EQ(done.size(), 1U);
   EXPECT_EQ(done[0].status, VerbStatus::kRefused);
@@ -347,13 +368,13 @@ TEST_F(VerbsTest, SixtyFourBytesWithinALineAreWhole) {
 TEST_F(VerbsTest, NothingLandsAfterRevoke) {
   for (int events_before = 0; events_before < 40; ++events_before) {
     std::memset(region_->base(), 0, 4096);
-    network_->regions(kTarget)->grant(kInitiator);
+    network_->regions(kTarget)->grant(kInitiator, Domain::kEngine);
     std::vector<char> text(1024, 'w');
     ASSERT_TRUE(
         post({verb(VerbKind::kWrite, 0, 1024, text.data(), 1), verb(VerbKind::kWrite, 2048, 8, text.data(), 2)}));
     for (int i = 0; i < events_before / 2; ++i) events_.run_one();
-    network_->regions(kTarget)->revoke(kInitiator);
-    if (events_before % 2 == 1) network_->regions(kTarget)->grant(kInitiator);
+    network_->regions(kTarget)->revoke(kInitiator, Domain::kEngine);
+    if (events_before % 2 == 1) network_->regions(kTarget)->grant(kInitiator, Domain::kEngine);
     const std::vector<std::byte> before(region_->base(), region_->base() + 4096);
     const auto done = run_all();
     EXPECT_EQ(std::memcmp(before.data(), region_->base(), before.size()), 0);
@@ -361,7 +382,7 @@ TEST_F(VerbsTest, NothingLandsAfterRevoke) {
     if (done[0].status == VerbStatus::kRefused) {
       EXPECT_EQ(done[1].status, VerbStatus::kFlushed);
     }
-    wire()->reset(kTarget);
+    wire()->reset(kTarget, Domain::kEngine);
   }
 }
 
@@ -381,7 +402,7 @@ TEST_F(VerbsTest, ARefusedVerbBreaksTheQueueUntilReset) {
   ASSERT_EQ(done.size(), 1U) << "a verb that fails is reported, signalled or not";
   EXPECT_EQ(done[0].status, VerbStatus::kFlushed);
   EXPECT_EQ(load<uint64_t>(region_->base()), 0U);
-  wire()->reset(kTarget);
+  wire()->reset(kTarget, Domain::kEngine);
   ASSERT_TRUE(post({verb(VerbKind::kWrite, 0, 8, &value, 4)}));
   done = run_all();
   ASSERT_EQ(done.size(), 1U);
@@ -404,7 +425,7 @@ TEST_F(VerbsTest, WhatIsBehindACutVerbIsFlushedAlsoWhenTheConnectionIsBack) {
   ASSERT_EQ(done.size(), 2U);
   for (const Completion& completion : done) EXPECT_EQ(completion.status, VerbStatus::kFlushed);
   EXPECT_EQ(load<uint64_t>(region_->base() + 8), 0U);
-  wire()->reset(kTarget);
+  wire()->reset(kTarget, Domain::kEngine);
   ASSERT_TRUE(post(verbs));
   done = run_all();
   ASSERT_EQ(done.size(), 2U);
@@ -422,7 +443,7 @@ TEST_F(VerbsTest, BadRegionsOffsetsAndMissingGrantsAreRefused) {
     const auto done = run_all();
     ASSERT_EQ(done.size(), 1U);
     EXPECT_EQ(done[0].status, VerbStatus::kRefused);
-    wire()->reset(kTarget);
+    wire()->reset(kTarget, Domain::kEngine);
   }
 }
 

@@ -57,9 +57,9 @@ void post_one(Wire* wire, VerbKind kind, uint64_t* local, uint64_t compare = 0, 
   verb.local = reinterpret_cast<std::byte*>(local);
   verb.compare = compare;
   verb.operand = operand;
-  ASSERT_TRUE(wire->post(kHome, {&verb, 1}));
+  ASSERT_TRUE(wire->post(kHome, Domain::kEngine, {&verb, 1}));
   std::vector<Completion> done(1);
-  ASSERT_EQ(wire->poll_completions(done), 1U);
+  ASSERT_EQ(wire->poll_completions(Domain::kEngine, done), 1U);
   ASSERT_EQ(done[0].status, VerbStatus::kDone);
 }
 
@@ -102,7 +102,7 @@ TEST(RecordLock, IsOneLockForProcessorAndVerbsOverLocal) {
   auto region = std::move(*Region::create(2 << 20));
   Regions regions;
   regions.add(region.get());
-  regions.grant(kPeer);
+  regions.grant(kPeer, Domain::kEngine);
   LocalOptions options;
   options.nodes = options.workers = 2;
   LocalFabric fabric(options);
@@ -118,7 +118,7 @@ TEST(RecordLock, IsOneLockForProcessorAndVerbsOverShm) {
   ShmNode peer(peer_options);
   ShmNode home(home_options);
   shm_connect_all({&peer, &home}, 2);
-  home.regions.grant(kPeer);
+  home.regions.grant(kPeer, Domain::kEngine);
   expect_exclusion(home.region->base() + kOffset, {peer.wire(0), peer.wire(1)});
 }
 

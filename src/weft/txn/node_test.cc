@@ -258,16 +258,16 @@ TEST_F(NodeTest, OnlyRowsWithVerbsOpenItsMemoryAndOnlyToMembers) {
   start("dnl4", 1);
   EXPECT_EQ(node().verb_memory(), nullptr);
   EXPECT_EQ(node().local_atomics(), nullptr);
-  EXPECT_FALSE(regions(NodeId(0))->granted(NodeId(1)));
+  EXPECT_FALSE(regions(NodeId(0))->granted(NodeId(1), Domain::kEngine));
   start("farm", 1);
   EXPECT_NE(node().verb_memory(), nullptr);
   EXPECT_EQ(node().local_atomics(), nullptr) << "it locks by message";
-  EXPECT_TRUE(regions(NodeId(0))->granted(NodeId(1)));
+  EXPECT_TRUE(regions(NodeId(0))->granted(NodeId(1), Domain::kEngine));
   start("drtmr", 1);
   EXPECT_EQ(node().local_atomics(), &atomics);
   start("drtmr", 1, true);
   EXPECT_NE(node().verb_memory(), nullptr);
-  EXPECT_FALSE(regions(NodeId(0))->granted(NodeId(1))) << "a node that joins is in no view yet";
+  EXPECT_FALSE(regions(NodeId(0))->granted(NodeId(1), Domain::kEngine)) << "a node that joins is in no view yet";
 }
 
 TEST_F(NodeTest, WhatAViewTakesAwayIsStaleUnlessTheNodeOnlyJoins) {

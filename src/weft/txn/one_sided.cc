@@ -14,8 +14,9 @@ OneSided::OneSided(WorkerContext& ctx, const RowSet& rows, const Options& option
       planner_(planner),
       slots_(slots),
       locations_(std::move(locations)),
-      verb_issuer_(VerbIssuerOptions{ctx.nodes, kSlotsMax, options.doorbell_batching, options.pipelined_verbs},
-                   ctx.wire, ctx.cost_model, memory.request_buffers(ctx.id), memory.request_bytes()),
+      verb_issuer_(
+          VerbIssuerOptions{ctx.nodes, Domain::kEngine, kSlotsMax, options.doorbell_batching, options.pipelined_verbs},
+          ctx.wire, ctx.cost_model, memory.request_buffers(ctx.id), memory.request_bytes()),
       log_writer_(rows.logs_by_verb() ? std::make_optional<LogWriter>(ctx, memory, verb_issuer_, messages)
                                       : std::nullopt),
       transport_(ctx, verb_issuer_, locations_, log_writer(), slots) {}
@@ -47,11 +48,6 @@ void OneSided::on_posted(VerbRequest& request, Coordinator& coordinator) {
   }
   TxnSlot* slot = transport_.on_posted(request);
   if (slot != nullptr && slot->phase_over()) coordinator.on_answered(*slot);
-}
-
-void OneSided::stop(Epoch next) {
-  memory_.stop_access(next);
-  verb_issuer_.drop();
 }
 
 void OneSided::finish_view() {

@@ -36,9 +36,10 @@ class OneSided {
   // No entry is left in the rings, and no deferred message waits.
   bool idle() const { return !log_receiver_ || !(log_receiver_->has_entries() || log_receiver_->has_deferred()); }
 
-  // Rule O3: first no verb lands any more (stop), then the landed entries are taken out of the rings, still in the view
-  // that ends (finish_view).
-  void stop(Epoch next);
+  // Rule O3: first no verb lands any more (stop_access is true), then what this worker has posted is abandoned (stop),
+  // and the landed entries are taken out of the rings, still in the view that ends (finish_view).
+  bool stop_access(Epoch next) { return memory_.stop_access(next); }
+  void stop() { verb_issuer_.drop(); }
   void finish_view();
 
  private:

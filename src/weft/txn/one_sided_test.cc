@@ -128,8 +128,9 @@ TEST_F(OneSidedTest, WhenAViewEndsNoPeersVerbLandsAndNoAnswerComes) {  // rule O
   TxnSlot& slot = about_to_commit(a, "new");
   coordinator_.start_commit(slot);
   EXPECT_TRUE(one_.verb_issuer().pending());
-  one_.stop(Epoch(2));
-  for (uint8_t n = 0; n < kNodes; ++n) EXPECT_FALSE(regions_[kSelf.value].granted(NodeId(n)));
+  EXPECT_TRUE(one_.stop_access(Epoch(2)));
+  one_.stop();
+  for (uint8_t n = 0; n < kNodes; ++n) EXPECT_FALSE(regions_[kSelf.value].granted(NodeId(n), Domain::kEngine));
   run();
   EXPECT_EQ(word_at(kPeer, a), Word(Version(1), kReadable)) << "what had not left does not leave";
   EXPECT_FALSE(slot.entry(0).verb_locked);
@@ -140,7 +141,8 @@ TEST_F(OneSidedTest, WhenAViewEndsNoPeersVerbLandsAndNoAnswerComes) {  // rule O
 TEST_F(OneSidedTest, WhatHasLandedIsTakenBeforeTheRingsBeginAnew) {  // rule O3
   const uint64_t a = key_at(kOther);
   log_here(kPeer, 3, 5, {with_value(a, "v", 1)});
-  one_.stop(Epoch(2));
+  EXPECT_TRUE(one_.stop_access(Epoch(2)));
+  one_.stop();
   one_.finish_view();
   EXPECT_EQ(records_.at(kPeer, 3).sequence, 5U);
   EXPECT_EQ(records_.at(kPeer, 3).state, kReplicated);

@@ -45,8 +45,15 @@ void Recovery::start_active() {
 
 // Stopping.
 
+void Recovery::adopt_newest() {
+  if (ctx_.state.views.published_epoch() <= ctx_.view().epoch.value) return;
+  std::shared_ptr<const View> next = ctx_.state.views.published();
+  if (parts_.verbs != nullptr && !parts_.verbs->stop_access(next->epoch)) return;  // asked again in the next step
+  adopt(std::move(next));
+}
+
 void Recovery::adopt(std::shared_ptr<const View> view) {
-  if (parts_.verbs != nullptr) stop_verbs(*view);
+  if (parts_.verbs != nullptr) stop_verbs();
   ViewState& views = ctx_.views;
   parts_.acks.change().adopted(view->epoch.value, parts_.slots.in_use(), ctx_.now_ns());
   views.stop(views.is_removed_by(*view, ctx_.state.views.token()));
@@ -75,8 +82,8 @@ void Recovery::adopt(std::shared_ptr<const View> view) {
   }
 }
 
-void Recovery::stop_verbs(const View& next) {
-  parts_.verbs->stop(next.epoch);
+void Recovery::stop_verbs() {
+  parts_.verbs->stop();
   const LogReceiver* log = parts_.verbs->log_receiver();
   // Others were active in a view where this worker was not, and have logged here: this worker becomes active now, for a
   // moment. All decisions were applied here before the others became active.
@@ -135,7 +142,7 @@ void Recovery::retire() {
 // From stopped to active.
 
 bool Recovery::step(uint64_t now_ns) {
-  if (ctx_.state.views.published_epoch() > ctx_.view().epoch.value) adopt(ctx_.state.views.published());
+  adopt_newest();
   if (!ctx_.views.recovering()) return false;
   bool busy = false;
   if (progress_.asked && !progress_.reported && services_left_view()) {

@@ -56,8 +56,6 @@ class Recovery final : public Service, private RecoveryHost {
   bool parse(const Message& message) const;
   void on_message(const Batch& batch, std::span<const Message> run);
 
-  // Stops, and recovers into the view together with the others. Must not be called from a handler.
-  void adopt(std::shared_ptr<const View> view);
   // Whether a recovery is in progress that decides something.
   bool deciding() const {
     return ctx_.views.recovering() && ((leader_ != nullptr && leader_->decides()) || !decisions_.empty());
@@ -74,7 +72,10 @@ class Recovery final : public Service, private RecoveryHost {
     bool all_applied = false;  // the leader says that the view is active
   };
 
-  void stop_verbs(const View& next);
+  // Stops, and recovers into the newest view together with the others, once no verb lands here any more.
+  void adopt_newest();
+  void adopt(std::shared_ptr<const View> view);
+  void stop_verbs();
   void stop_transactions();
   void meet_peers(const View& next);
   void retire();

@@ -50,13 +50,21 @@ Result<void> VerbMemory::make(const Options& options) {
   return {};
 }
 
-void VerbMemory::stop_access(Epoch epoch) {
+bool VerbMemory::stop_access(Epoch epoch) {
   const std::scoped_lock lock(mutex_);
-  if (epoch_ >= epoch) return;
-  epoch_ = epoch;
-  access_ = false;
-  if (bugs_.has(PlantedBug::kRevokeLate)) return;
-  for (int n = 0; n < options_.nodes; ++n) regions_->revoke(NodeId(static_cast<uint8_t>(n)));
+  const bool first = epoch_ < epoch;
+  if (first) {
+    epoch_ = epoch;
+    access_ = false;
+  }
+  if (bugs_.has(PlantedBug::kRevokeLate)) return true;
+  bool closed = true;
+  for (int n = 0; n < options_.nodes; ++n) {
+    const NodeId node(static_cast<uint8_t>(n));
+    if (first) regions_->close(node, Domain::kEngine);
+    closed &= regions_->closed(node, Domain::kEngine);
+  }
+  return closed;
 }
 
 void VerbMemory::grant_access(const View& view) {
@@ -66,9 +74,9 @@ void VerbMemory::grant_access(const View& view) {
   epoch_ = view.epoch;
   access_ = true;
   if (bugs_.has(PlantedBug::kRevokeLate)) {
-    for (int n = 0; n < options_.nodes; ++n) regions_->revoke(NodeId(static_cast<uint8_t>(n)));
+    for (int n = 0; n < options_.nodes; ++n) regions_->revoke(NodeId(static_cast<uint8_t>(n)), Domain::kEngine);
   }
-  for (const Member& member : view.members) regions_->grant(member.node);
+  for (const Member& member : view.members) regions_->grant(member.node, Domain::kEngine);
 }
 
 }  // namespace weft

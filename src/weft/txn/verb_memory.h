@@ -44,10 +44,11 @@ class VerbMemory {
     return request_buffers_->base() + worker.value * request_bytes();
   }
 
-  // Rule O3: no verb that a peer has posted so far, or posts before the view `epoch` is about to be active, lands after
-  // this. Called by the first worker that adopts the view. It stops all peers: what a remaining member has posted
-  // belongs to the view that ends, too.
-  void stop_access(Epoch epoch);
+  // Rule O3: once it is true, no verb that a peer has posted so far, or posts before the view `epoch` is about to be
+  // active, lands any more. Until then each worker that is to adopt the view calls it again; it waits for nobody, so a
+  // peer that is stopped in the middle of a verb delays the recovery and nothing else. It stops all peers: what a
+  // remaining member has posted belongs to the view that ends, too.
+  bool stop_access(Epoch epoch);
   void grant_access(const View& view);
 
  private:

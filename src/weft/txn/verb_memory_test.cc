@@ -28,7 +28,7 @@ class VerbMemoryTest : public ::testing::Test {
   // Bit n: node n may access this node's memory.
   unsigned access() const {
     unsigned mask = 0;
-    for (uint8_t n = 0; n < 3; ++n) mask |= regions_.granted(NodeId(n)) ? 1U << n : 0U;
+    for (uint8_t n = 0; n < 3; ++n) mask |= regions_.granted(NodeId(n), Domain::kEngine) ? 1U << n : 0U;
     return mask;
   }
   View view_of(uint32_t epoch) const {
@@ -88,12 +88,25 @@ TEST_F(VerbMemoryTest, AccessStopsForAllWhenAViewIsAdopted) {  // rule O3
   start();
   memory_->grant_access(view_of(1));
   EXPECT_EQ(access(), 0b111U);
-  const uint32_t before = regions_.grant_of(NodeId(1));
-  memory_->stop_access(Epoch(2));
+  const uint32_t before = regions_.grant_of(NodeId(1), Domain::kEngine);
+  EXPECT_TRUE(memory_->stop_access(Epoch(2)));
   EXPECT_EQ(access(), 0U) << "those that stay too";
   memory_->grant_access(view_of(2));
   EXPECT_EQ(access(), 0b111U);
-  EXPECT_NE(regions_.grant_of(NodeId(1)), before) << "what was posted under the old grant does not land";
+  EXPECT_NE(regions_.grant_of(NodeId(1), Domain::kEngine), before)
+      << "what was posted under the old grant does not land";
+}
+
+TEST_F(VerbMemoryTest, WhoIsStoppedInTheMiddleOfAVerbIsWaitedForByTheRecoveryAlone) {  // rule O3
+  start();
+  memory_->grant_access(view_of(1));
+  {
+    const Regions::Section stopped(regions_, NodeId(1), Domain::kEngine);
+    EXPECT_FALSE(memory_->stop_access(Epoch(2))) << "it returns, and says that a verb may still land";
+    EXPECT_EQ(access(), 0U);
+    EXPECT_FALSE(memory_->stop_access(Epoch(2))) << "for every worker that asks";
+  }
+  EXPECT_TRUE(memory_->stop_access(Epoch(2)));
 }
 
 TEST_F(VerbMemoryTest, OtherWorkersThatAdoptTheSameViewStopNothingMore) {
@@ -101,11 +114,11 @@ TEST_F(VerbMemoryTest, OtherWorkersThatAdoptTheSameViewStopNothingMore) {
   memory_->grant_access(view_of(1));
   memory_->stop_access(Epoch(2));
   memory_->grant_access(view_of(2));
-  const uint32_t grant = regions_.grant_of(NodeId(1));
+  const uint32_t grant = regions_.grant_of(NodeId(1), Domain::kEngine);
   memory_->stop_access(Epoch(2));
   memory_->stop_access(Epoch(1));
   memory_->grant_access(view_of(2));
-  EXPECT_EQ(regions_.grant_of(NodeId(1)), grant);
+  EXPECT_EQ(regions_.grant_of(NodeId(1), Domain::kEngine), grant);
 }
 
 TEST_F(VerbMemoryTest, AViewThatIsOverGrantsNothing) {

@@ -51,8 +51,8 @@ class VerbPartTest : public CommitPartTest {
       EXPECT_TRUE(memory_[n]->make(options_));
       memory_[n]->grant_access(*view_);
     }
-    issuer_ = std::make_unique<VerbIssuer>(VerbIssuerOptions{kNodes, kSlotsMax, true, true}, ctx_.wire, nullptr,
-                                           memory_[0]->request_buffers(kWorker), memory_[0]->request_bytes());
+    issuer_ = std::make_unique<VerbIssuer>(VerbIssuerOptions{kNodes, Domain::kEngine, kSlotsMax, true, true}, ctx_.wire,
+                                           nullptr, memory_[0]->request_buffers(kWorker), memory_[0]->request_bytes());
     writer_ = std::make_unique<LogWriter>(ctx_, *memory_[0], *issuer_, messages_);
     transport_ = std::make_unique<VerbTransport>(ctx_, *issuer_, cache_, writer_.get(), slots_);
   }

@@ -1,9 +1,10 @@
-// Completions: the completions of one wire that were not polled yet, on wires where a verb completes some time after it
-// was posted (tcp, verbs). Every outstanding verb has an entry reserved.
+// Completions: the completions of one wire and access domain that were not polled yet, on wires where a verb completes
+// some time after it was posted (tcp, verbs). Every outstanding verb has an entry reserved.
 //
 // Only the worker that owns the wire uses it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -38,6 +39,21 @@ class Completions {
   size_t head_ = 0;
   size_t tail_ = 0;
   size_t reserved_ = 0;
+};
+
+// Those of all domains of a wire.
+class DomainCompletions {
+ public:
+  explicit DomainCompletions(size_t capacity) {
+    for (int i = 0; i < kDomains; ++i) of_.emplace_back(capacity);
+  }
+  Completions& of(Domain domain) { return of_[index_of(domain)]; }
+  bool empty() const {
+    return std::all_of(of_.begin(), of_.end(), [](const Completions& completions) { return completions.empty(); });
+  }
+
+ private:
+  std::vector<Completions> of_;
 };
 
 }  // namespace weft

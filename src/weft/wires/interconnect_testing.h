@@ -86,7 +86,7 @@ class InterconnectTestNet {
   void accept_incarnation(size_t a, size_t b, uint32_t incarnation = 1) {
     for (size_t w = 0; w < workers_; ++w) wire(a, w).accept_incarnation(node_id(b), incarnation);
   }
-  void grant(size_t a, size_t b) { nodes_[a]->regions.grant(node_id(b)); }
+  void grant(size_t a, size_t b) { nodes_[a]->regions.grant(node_id(b), Domain::kEngine); }
 
   // Connects both directions and waits until both are up, accepted and granted, and the workers have taken the
   // connections.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "weft/base/random.h"
+#include "weft/fabric/domains_testing.h"
 #include "weft/fabric/names_testing.h"
 #include "weft/wires/tcp/tcp_testing.h"
 #include "weft/wires/verbs/verbs_testing.h"
@@ -35,11 +36,11 @@ class WireVerbs : public ::testing::Test {
   }
   // Posts when there is room: a queue may have to be opened first.
   void post(std::span<const Verb> verbs) {
-    EXPECT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, verbs); }));
+    EXPECT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, Domain::kEngine, verbs); }));
   }
   void take_completions() {
     std::vector<Completion> out(100);
-    const size_t count = net_->wire(0).poll_completions(out);
+    const size_t count = net_->wire(0).poll_completions(Domain::kEngine, out);
     done_.insert(done_.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
   }
   // Waits for the completions of everything posted so far.
@@ -57,10 +58,29 @@ class WireVerbs : public ::testing::Test {
   }
   std::byte* memory() { return net_->node(1).region->base(); }
 
+  std::unique_ptr<Region> far_;  // outlives the wires
   std::unique_ptr<InterconnectTestNet<Fabric>> net_;
   std::vector<Completion> done_;
 };
 TYPED_TEST_SUITE(WireVerbs, HostFabrics, HostFabricNames);
+
+TYPED_TEST(WireVerbs, DomainsAreApart) {
+  auto& net = *this->net_;
+  expect_domains_are_apart(
+      {.regions = net.node(1).regions,
+       .initiator = kA,
+       .engine = net.node(1).region_id,
+       .far = this->far_,
+       .one =
+           [&](Domain domain, const Verb& verb) {
+             Completion done{};
+             EXPECT_TRUE(net.until_polling([&] { return net.wire(0).post(kB, domain, {&verb, 1}); }));
+             EXPECT_TRUE(net.until_polling([&] { return net.wire(0).poll_completions(domain, {&done, 1}) == 1; }));
+             return done.status;
+           },
+       .reset = [&](Domain domain) { net.wire(0).reset(kB, domain); },
+       .until = [&](const auto& holds) { return net.until_polling(holds); }});
+}
 
 TYPED_TEST(WireVerbs, OneDoorbellCarriesOutVerbsInOrder) {
   char out[16] = "hello, region!!";
@@ -145,28 +165,28 @@ TYPED_TEST(WireVerbs, ARefusedVerbBreaksTheQueueUntilReset) {
   EXPECT_EQ(done[0].tag, 2U);
   EXPECT_EQ(done[1].status, VerbStatus::kFlushed);
   EXPECT_EQ(this->one(good), VerbStatus::kFlushed) << "until reset";
-  this->net_->wire(0).reset(kB);
+  this->net_->wire(0).reset(kB, Domain::kEngine);
   EXPECT_EQ(this->one(good), VerbStatus::kDone);
   EXPECT_EQ(this->one(this->verb(VerbKind::kFetchAdd, 4, &word, 8, 9)), VerbStatus::kRefused) << "misaligned";
-  this->net_->wire(0).reset(kB);
+  this->net_->wire(0).reset(kB, Domain::kEngine);
   Verb nowhere = good;
   nowhere.region = RegionId(7);
   EXPECT_EQ(this->one(nowhere), VerbStatus::kRefused);
-  this->net_->wire(0).reset(kB);
+  this->net_->wire(0).reset(kB, Domain::kEngine);
   EXPECT_EQ(this->one(good), VerbStatus::kDone);
 }
 
 TYPED_TEST(WireVerbs, WithoutAGrantNothingLands) {
   uint64_t word = 42;
   const Verb write = this->verb(VerbKind::kWrite, 0, &word, 8, 1);
-  this->net_->node(1).regions.revoke(kA);
+  this->net_->node(1).regions.revoke(kA, Domain::kEngine);
   EXPECT_EQ(this->one(write), VerbStatus::kRefused);
-  this->net_->wire(0).reset(kB);
+  this->net_->wire(0).reset(kB, Domain::kEngine);
   EXPECT_EQ(this->one(write), VerbStatus::kRefused);
   EXPECT_EQ(load_shared(this->memory()), 0U);
   // A packet sent after the grant arrives after the message about it.
-  this->net_->wire(0).reset(kB);
-  this->net_->node(1).regions.grant(kA);
+  this->net_->wire(0).reset(kB, Domain::kEngine);
+  this->net_->node(1).regions.grant(kA, Domain::kEngine);
   ASSERT_TRUE(this->net_->wire(1).send(kA, Flow::kControl, as_bytes("granted")));
   ASSERT_TRUE(this->net_->until([&] { return this->net_->receive(1), !this->net_->receive(0).empty(); }));
   EXPECT_EQ(this->one(write), VerbStatus::kDone);
@@ -179,7 +199,7 @@ TYPED_TEST(WireVerbs, UnsignalledWritesDoNotClogTheQueue) {
   uint64_t posted = 0;
   ASSERT_TRUE(this->net_->until_polling([&] {
     word = posted + 1;
-    posted += this->net_->wire(0).post(kB, {&write, 1}) ? 1 : 0;
+    posted += this->net_->wire(0).post(kB, Domain::kEngine, {&write, 1}) ? 1 : 0;
     return posted == 4 * TypeParam::kVerbsMax;
   }));
   ASSERT_TRUE(this->net_->until_polling([&] { return load_shared(this->memory()) == posted; }));
@@ -196,12 +216,12 @@ TYPED_TEST(WireVerbs, TwoFullEndsDoNotWaitForEachOther) {
   const auto step = [&](size_t n, bool more) {
     Verb read = this->verb(VerbKind::kRead, 0, local.data(), TypeParam::kVerbBytesMax, 0);
     Verb write = this->verb(VerbKind::kWrite, 0, local.data(), TypeParam::kVerbBytesMax, 0);
-    while (more && this->net_->wire(n).post(node_id(1 - n), {&read, 1})) ++posted[n];
-    while (more && this->net_->wire(n).post(node_id(1 - n), {&write, 1})) ++posted[n];
+    while (more && this->net_->wire(n).post(node_id(1 - n), Domain::kEngine, {&read, 1})) ++posted[n];
+    while (more && this->net_->wire(n).post(node_id(1 - n), Domain::kEngine, {&write, 1})) ++posted[n];
     while (more && this->net_->wire(n).send(node_id(1 - n), Flow::kCommit, as_bytes(packet))) ++sent[n];
     received[n] += this->net_->receive(n).size();
     std::vector<Completion> out(64);
-    for (size_t count; (count = this->net_->wire(n).poll_completions(out)) != 0; done[n] += count) {
+    for (size_t count; (count = this->net_->wire(n).poll_completions(Domain::kEngine, out)) != 0; done[n] += count) {
       for (size_t i = 0; i < count; ++i) ASSERT_EQ(out[i].status, VerbStatus::kDone);
     }
   };
@@ -224,19 +244,19 @@ TYPED_TEST(WireVerbs, NothingLandsAfterRevokeReturns) {
     for (uint64_t i = 1; !stop.load(std::memory_order_relaxed); ++i) {
       std::fill(value.begin(), value.end(), i);
       const std::vector<Verb> verbs(4, this->verb(VerbKind::kWrite, 0, value.data(), 4096, i));
-      this->net_->wire(0).post(kB, verbs);
+      this->net_->wire(0).post(kB, Domain::kEngine, verbs);
       this->net_->receive(0);
-      const size_t count = this->net_->wire(0).poll_completions(out);
-      if (count != 0 && out[0].status != VerbStatus::kDone) this->net_->wire(0).reset(kB);
+      const size_t count = this->net_->wire(0).poll_completions(Domain::kEngine, out);
+      if (count != 0 && out[0].status != VerbStatus::kDone) this->net_->wire(0).reset(kB, Domain::kEngine);
     }
   });
   Regions& regions = this->net_->node(1).regions;
   for (int round = 0; round < 40 && !this->HasFatalFailure(); ++round) {
-    regions.revoke(kA);
+    regions.revoke(kA, Domain::kEngine);
     for (size_t at = 0; at < 4096; at += 8) store_shared(this->memory() + at, 0);
     for (int i = 0; i < 20; ++i) std::this_thread::yield();
     for (size_t at = 0; at < 4096; at += 8) EXPECT_EQ(load_shared(this->memory() + at), 0U) << "landed later";
-    regions.grant(kA);
+    regions.grant(kA, Domain::kEngine);
     const uint64_t deadline_ns = this->net_->clock()->now_ns() + kInterconnectTestDeadlineNs;
     while (load_shared(this->memory()) == 0 && this->net_->clock()->now_ns() < deadline_ns) std::this_thread::yield();
     EXPECT_NE(load_shared(this->memory()), 0U) << "continues under the new grant";
@@ -270,7 +290,7 @@ TYPED_TEST(WireVerbs, ComingAndGoingWhileWorkersWork) {
         add.operand = 1;
         while (!stop.load(std::memory_order_relaxed)) {
           wire.send(node_id(1 - n), Flow::kCommit, as_bytes("12345678"));
-          wire.post(node_id(1 - n), {&add, 1});
+          wire.post(node_id(1 - n), Domain::kEngine, {&add, 1});
           const uint64_t before = left[n].load(std::memory_order_seq_cst);
           const size_t count = wire.poll(packets);
           // A poll that began after leave() returned, and ended before the next join(), delivered nothing.
@@ -280,8 +300,9 @@ TYPED_TEST(WireVerbs, ComingAndGoingWhileWorkersWork) {
           for (size_t i = 0; i < count; ++i) EXPECT_EQ(as_text(packets[i].bytes), "12345678");
           received.fetch_add(count, std::memory_order_relaxed);
           wire.release();
-          for (size_t k = wire.poll_completions(out); k != 0; k = wire.poll_completions(out)) {
-            if (out[0].status == VerbStatus::kRefused) wire.reset(node_id(1 - n));
+          for (size_t k = wire.poll_completions(Domain::kEngine, out); k != 0;
+               k = wire.poll_completions(Domain::kEngine, out)) {
+            if (out[0].status == VerbStatus::kRefused) wire.reset(node_id(1 - n), Domain::kEngine);
           }
         }
       });

@@ -173,7 +173,7 @@ void ShmHandshake::share_regions() {
       const RegionId id(static_cast<uint16_t>(regions_shared_));
       const Region* const region = self_.regions->find(id);
       if (region->fd() < 0) continue;  // private: the peer refuses verbs on it
-      entries.push_back({id, region->bytes()});
+      entries.push_back({id, self_.regions->domain_of(id), region->bytes()});
       fds.push_back(region->fd());
     }
     if (!entries.empty()) send(shm_encode(entries), fds);
@@ -226,7 +226,8 @@ void ShmHandshake::take_regions(ShmMessage& message) {
     Mapping memory = Mapping::of_file(message.fds[i].get(), entry.bytes, Mapping::Pages::kHuge);
     if (memory.base() == nullptr)
       return refuse(name + "no address space for " + std::to_string(entry.bytes) + " bytes");
-    if (!link_->add_region(entry.id, std::move(memory))) return refuse(name + "was shared before, or is no id");
+    if (!link_->add_region(entry.id, entry.domain, std::move(memory)))
+      return refuse(name + "was shared before, or is no id");
   }
 }
 

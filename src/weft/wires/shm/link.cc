@@ -18,9 +18,9 @@ std::byte* ShmOutbox::buffer(size_t worker) const {
   return memory_.base() + align_up(workers_ * sizeof(ShmChannel), 4096) + worker * channel_buffer_bytes(ring_bytes_);
 }
 
-bool ShmOutbox::anyone_inside() const {
+bool ShmOutbox::anyone_inside(Domain domain) const {
   for (size_t worker = 0; worker < workers_; ++worker) {
-    if (channel(worker).inside.load(std::memory_order_seq_cst) != 0) return true;
+    if (channel(worker).inside.load(std::memory_order_seq_cst) == shm_inside(domain)) return true;
   }
   return false;
 }
@@ -31,21 +31,23 @@ void ShmLink::set_base(ShmOutbox in, Mapping control, std::vector<Fd> eventfds) 
   eventfds_ = std::move(eventfds);
 }
 
-bool ShmLink::add_region(RegionId id, Mapping memory) {
+bool ShmLink::add_region(RegionId id, Domain domain, Mapping memory) {
   if (id.value >= windows_.size()) return false;
   Window& window = windows_[id.value];
   if (window.base.load(std::memory_order_relaxed) != nullptr) return false;
   window.memory = std::move(memory);
   window.bytes = window.memory.bytes();
+  window.domain = domain;
   window.base.store(window.memory.base(), std::memory_order_release);
   return true;
 }
 
-std::byte* ShmLink::resolve(RegionId id, uint64_t offset, uint64_t bytes) const {
+std::byte* ShmLink::resolve(Domain domain, RegionId id, uint64_t offset, uint64_t bytes) const {
   if (id.value >= windows_.size()) return nullptr;
   const Window& window = windows_[id.value];
   std::byte* const base = window.base.load(std::memory_order_acquire);
-  if (base == nullptr || offset > window.bytes || bytes > window.bytes - offset) return nullptr;
+  if (base == nullptr || window.domain != domain || offset > window.bytes || bytes > window.bytes - offset)
+    return nullptr;
   return base + offset;
 }
 

@@ -1,9 +1,9 @@
 // ShmLink: the memory that two processes share, as one of them sees it, and how it is handed to the workers.
 //
 // Each node has a control block: a sleeping flag per worker, and the grants it gives. Every peer maps it. For each peer
-// it also has an outbox: the rings it writes, worker by worker, and beside them a word that says whether that worker is
-// currently inside one of the peer's regions. So each word is written by one process, except the heads of the rings,
-// which the reader writes, and the sleeping flags, which a sender clears when it wakes the sleeper.
+// it also has an outbox: the rings it writes, worker by worker, and beside them a word that names the access domain of
+// the peer's that the worker is currently inside, if there is one. So each word is written by one process, except the
+// heads of the rings, which the reader writes, and the sleeping flags, which a sender clears when it wakes the sleeper.
 //
 //   outbox:  | ShmChannel of worker 0 | of worker 1 | ... | to 4 KiB | buffers of worker 0 | of worker 1 | ...
 //
@@ -40,15 +40,18 @@ struct ShmSleepFlag {
 
 struct ShmControlBlock {
   std::array<ShmSleepFlag, kWorkersMax> sleep_flags;
-  alignas(64) std::array<std::atomic<uint32_t>, kNodesMax + 1> grants;  // as Regions counts: odd while granted
+  // By node and domain, as Regions counts: odd while granted.
+  alignas(64) std::array<std::array<std::atomic<uint32_t>, kDomains>, kNodesMax + 1> grants;
 };
-static_assert(sizeof(ShmControlBlock) == 64 * kWorkersMax + 4 * (kNodesMax + 1));
+static_assert(sizeof(ShmControlBlock) == 64 * kWorkersMax + 4 * kDomains * (kNodesMax + 1));
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 inline constexpr size_t kShmControlBytes = align_up(sizeof(ShmControlBlock), 4096);
 
+constexpr uint32_t shm_inside(Domain domain) { return static_cast<uint32_t>(index_of(domain)) + 1; }
+
 struct ShmChannel {
   ChannelRings rings;
-  alignas(64) std::atomic<uint32_t> inside{0};
+  alignas(64) std::atomic<uint32_t> inside{0};  // shm_inside() of the domain; 0: of none
 };
 static_assert(sizeof(ShmChannel) == 192);
 
@@ -65,7 +68,7 @@ class ShmOutbox {
   ShmChannel& channel(size_t worker) const { return reinterpret_cast<ShmChannel*>(memory_.base())[worker]; }
   std::byte* buffer(size_t worker) const;
   size_t ring_bytes() const { return ring_bytes_; }
-  bool anyone_inside() const;
+  bool anyone_inside(Domain domain) const;
 
  private:
   Mapping memory_;
@@ -83,10 +86,10 @@ class ShmLink {
   // Called by the control thread: the first before any worker has the link, the second at any time. False: the id is
   // invalid or in use.
   void set_base(ShmOutbox in, Mapping control, std::vector<Fd> eventfds);
-  bool add_region(RegionId id, Mapping memory);
+  bool add_region(RegionId id, Domain domain, Mapping memory);
   bool has_base() const { return in_.mapped(); }
-  // Whether the peer is currently accessing our regions.
-  bool peer_inside() const { return in_.mapped() && in_.anyone_inside(); }
+  // Whether the peer is currently accessing our regions of this domain.
+  bool peer_inside(Domain domain) const { return in_.mapped() && in_.anyone_inside(domain); }
 
   // Called by any thread that has a reference.
   NodeId peer() const { return peer_; }
@@ -94,7 +97,8 @@ class ShmLink {
   const ShmOutbox& out() const { return out_; }
   const ShmOutbox& in() const { return in_; }
   ShmControlBlock& control() const { return *reinterpret_cast<ShmControlBlock*>(control_.base()); }
-  std::byte* resolve(RegionId id, uint64_t offset, uint64_t bytes) const;
+  // nullptr if the range is outside the region, or that is of another domain.
+  std::byte* resolve(Domain domain, RegionId id, uint64_t offset, uint64_t bytes) const;
   void wake(size_t worker) const;
 
   // A worker reports invalid lengths in the peer's ring; the control thread checks for it and closes the link.
@@ -105,6 +109,7 @@ class ShmLink {
   struct Window {
     std::atomic<std::byte*> base{nullptr};
     uint64_t bytes = 0;  // written before base
+    Domain domain = Domain::kEngine;
     Mapping memory;
   };
   enum Report : uint8_t { kNone, kWriting, kMade };

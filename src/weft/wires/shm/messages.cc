@@ -90,7 +90,9 @@ std::vector<std::byte> shm_encode(const ShmBase& base) {
 std::vector<std::byte> shm_encode(std::span<const ShmRegionEntry> regions) {
   Encoder out(ShmKind::kRegions);
   out.put(static_cast<uint16_t>(regions.size()));
-  for (const ShmRegionEntry& region : regions) out.put(region.id.value).put(region.bytes);
+  for (const ShmRegionEntry& region : regions) {
+    out.put(region.id.value).put(static_cast<uint8_t>(region.domain)).put(region.bytes);
+  }
   return out.take();
 }
 
@@ -146,7 +148,9 @@ Result<std::vector<ShmRegionEntry>> shm_decode_regions(ByteView message) {
   std::vector<ShmRegionEntry> regions;
   for (size_t i = 0; i < count; ++i) {
     const RegionId id(in.get<uint16_t>());
-    regions.push_back({id, in.get<uint64_t>()});
+    const auto domain = in.get<uint8_t>();
+    if (domain >= kDomains) return malformed("a region of an unknown domain", message);
+    regions.push_back({id, static_cast<Domain>(domain), in.get<uint64_t>()});
   }
   if (!in.whole()) return malformed("malformed regions", message);
   return regions;

@@ -27,7 +27,7 @@
 namespace weft {
 
 inline constexpr uint64_t kShmMagic = 0x316d687374666577;  // "weftshm1"
-inline constexpr uint32_t kShmVersion = 1;                 // of these messages and of the layout of the shared memory
+inline constexpr uint32_t kShmVersion = 2;                 // of these messages and of the layout of the shared memory
 
 enum class ShmKind : uint8_t { kHello = 1, kRefuse, kBase, kRegions, kDone, kReady };
 
@@ -56,6 +56,7 @@ struct ShmBase {
 // Sent with as many descriptors, in the same order.
 struct ShmRegionEntry {
   RegionId id;
+  Domain domain = Domain::kEngine;
   uint64_t bytes = 0;
 };
 inline constexpr size_t kShmRegionsPerMessage = 64;

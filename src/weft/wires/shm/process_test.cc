@@ -166,13 +166,13 @@ TEST_F(ShmProcessTest, VerbsOfAllSizesAndAtomicsBesideTheOwner) {
       v.local = static_cast<std::byte*>(local);
       v.bytes = bytes;
       v.operand = operand;
-      self.wire()->post(kParent, {&v, 1});
-      return self.wire()->poll_completions(done) == 1 && done[0].status == VerbStatus::kDone;
+      self.wire()->post(kParent, Domain::kEngine, {&v, 1});
+      return self.wire()->poll_completions(Domain::kEngine, done) == 1 && done[0].status == VerbStatus::kDone;
     };
     // The parent grants access when it sees us.
     if (!shm_wait(
             [&] {
-              self.wire()->reset(kParent);
+              self.wire()->reset(kParent, Domain::kEngine);
               return run(VerbKind::kFetchAdd, 0, &old, 8, 0);
             },
             [] {})) {
@@ -191,7 +191,7 @@ TEST_F(ShmProcessTest, VerbsOfAllSizesAndAtomicsBesideTheOwner) {
   });
   ShmNode self(parent_options_);
   ASSERT_TRUE(meet(self, child_));
-  self.regions.grant(kChild);  // not earlier: the child would finish and exit before it was seen here
+  self.regions.grant(kChild, Domain::kEngine);  // not earlier: the child would finish and exit before it was seen here
   auto* const words = reinterpret_cast<uint64_t*>(self.region->base());
   for (uint64_t i = 0; i < kAdds; ++i) __atomic_fetch_add(words, 1, __ATOMIC_SEQ_CST);
   EXPECT_TRUE(shm_wait([&] { return __atomic_load_n(words + 1, __ATOMIC_SEQ_CST) == 1; }, [&] { self.step(); }));
@@ -203,7 +203,7 @@ TEST_F(ShmProcessTest, VerbsOfAllSizesAndAtomicsBesideTheOwner) {
 // The child is killed at any point: in the middle of a frame, of a verb, of a wake-up.
 TEST_F(ShmProcessTest, AKilledPeerIsNoticedLeavesNothingAndComesBack) {
   ShmNode self(parent_options_);
-  self.regions.grant(kChild);
+  self.regions.grant(kChild, Domain::kEngine);
   self.step();
   const ShmLeakCounts before = ShmLeakCounts::now();
   for (uint32_t incarnation = 1; incarnation <= 8; ++incarnation) {
@@ -224,9 +224,9 @@ TEST_F(ShmProcessTest, AKilledPeerIsNoticedLeavesNothingAndComesBack) {
       for (;;) {
         stream.send(other.wire());
         stream.receive(other.wire());
-        other.wire()->post(kParent, {&write, 1});
-        other.wire()->poll_completions(done);
-        other.wire()->reset(kParent);
+        other.wire()->post(kParent, Domain::kEngine, {&write, 1});
+        other.wire()->poll_completions(Domain::kEngine, done);
+        other.wire()->reset(kParent, Domain::kEngine);
       }
     });
     self.events.clear();
@@ -239,13 +239,14 @@ TEST_F(ShmProcessTest, AKilledPeerIsNoticedLeavesNothingAndComesBack) {
     ASSERT_TRUE(shm_wait([&] { return stream.received() > 500; }, traffic));
     for (uint32_t i = 0; i < 100 * incarnation; ++i) traffic();
     child.kill_now();
-    if (incarnation % 2 == 0) self.regions.revoke(kChild);  // before anyone learned of the death: it does not hang
+    if (incarnation % 2 == 0)
+      self.regions.revoke(kChild, Domain::kEngine);  // before anyone learned of the death: it does not hang
     traffic();
     self.step();
     ASSERT_NE(self.find(Kind::kDown, kChild), nullptr) << "at once: the next control step";
     EXPECT_EQ(self.find(Kind::kDown, kChild)->incarnation, incarnation);
-    self.regions.revoke(kChild);
-    self.regions.grant(kChild);
+    self.regions.revoke(kChild, Domain::kEngine);
+    self.regions.grant(kChild, Domain::kEngine);
     traffic();
     self.step();
     EXPECT_FALSE(stream.wrong()) << "half a frame was delivered";

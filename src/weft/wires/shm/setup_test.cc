@@ -186,10 +186,10 @@ TEST_F(ShmStrangerTest, ACutOrChangedHelloIsTurnedAway) {
   auto version = whole;
   store(version.data() + 8, uint32_t{9});
   ASSERT_TRUE(shm_send(socket.get(), version));
-  EXPECT_EQ(refusal(), "shm version: one side has 1, the other 9");
+  EXPECT_EQ(refusal(), "shm version: one side has 2, the other 9");
   ShmMessage answer;
   ASSERT_EQ(shm_receive(socket.get(), answer), ShmReceived::kMessage);
-  EXPECT_EQ(shm_decode_refusal(answer.bytes), "shm version: one side has 1, the other 9");
+  EXPECT_EQ(shm_decode_refusal(answer.bytes), "shm version: one side has 2, the other 9");
 }
 
 TEST_F(ShmStrangerTest, WhatIsSharedIsChecked) {
@@ -223,10 +223,12 @@ TEST_F(ShmStrangerTest, WhatIsSharedIsChecked) {
     });
   };
   Fd memory = std::move(*make_memory_file("m", kHugePageBytes));
-  EXPECT_NE(region({RegionId(0), 4096}, {memory.get()}).find("region 0: 4096 bytes"), std::string::npos);
-  EXPECT_NE(region({RegionId(0), 2 * kHugePageBytes}, {memory.get()}).find("was announced"), std::string::npos);
-  EXPECT_NE(region({RegionId(300), kHugePageBytes}, {memory.get()}).find("no id"), std::string::npos);
-  EXPECT_NE(region({RegionId(0), kHugePageBytes}, {}).find("1 regions with 0"), std::string::npos);
+  EXPECT_NE(region({RegionId(0), Domain::kEngine, 4096}, {memory.get()}).find("region 0: 4096 bytes"),
+            std::string::npos);
+  EXPECT_NE(region({RegionId(0), Domain::kEngine, 2 * kHugePageBytes}, {memory.get()}).find("was announced"),
+            std::string::npos);
+  EXPECT_NE(region({RegionId(300), Domain::kEngine, kHugePageBytes}, {memory.get()}).find("no id"), std::string::npos);
+  EXPECT_NE(region({RegionId(0), Domain::kEngine, kHugePageBytes}, {}).find("1 regions with 0"), std::string::npos);
   EXPECT_NE(refusal_after_hello([](int socket) {
               EXPECT_TRUE(shm_send(socket, shm_encode(ShmKind::kReady)));
             }).find("out of order"),

@@ -114,15 +114,15 @@ void ShmInterconnect::wake_all() {
   for (const Fd& event_fd : self_.eventfds) ring(event_fd);
 }
 
-void ShmInterconnect::publish(NodeId peer, uint32_t grants) {
-  control_->grants[peer.value].store(grants, std::memory_order_seq_cst);
+void ShmInterconnect::publish(NodeId peer, Domain domain, uint32_t grants) {
+  control_->grants[peer.value][index_of(domain)].store(grants, std::memory_order_seq_cst);
 }
 
 // Called by revoke() on any thread. Also covers a link that is not up here, since the peer may already consider it up.
-bool ShmInterconnect::inside(NodeId peer) {
+bool ShmInterconnect::inside(NodeId peer, Domain domain) {
   const std::scoped_lock lock(handshakes_mutex_);
   return std::any_of(handshakes_.begin(), handshakes_.end(), [&](const auto& handshake) {
-    return handshake->peer() == peer && handshake->link() != nullptr && handshake->link()->peer_inside() &&
+    return handshake->peer() == peer && handshake->link() != nullptr && handshake->link()->peer_inside(domain) &&
            !shm_hung_up(handshake->socket());
   });
 }

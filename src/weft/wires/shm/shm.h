@@ -19,10 +19,10 @@
 // ring closes the link (kDown names it); the port checks packets. A peer can still write anything into the memory it
 // shares with us, and no mapping can be taken away from it.
 //
-// Grants: Regions::grant and revoke reach peers through the control block. revoke(peer) stops new accesses and waits
-// for those in progress, as on other wires. It returns if the peer died, but not if the peer is stopped in the middle
-// of an access: the supervisor kills such a process. It does not wait for a living peer whose connection ended, by
-// leave() here or there: so either revoke comes before leave, or the process has ended (the supervisor's SIGKILL and
+// Grants: Regions::grant and close reach peers through the control block. closed(peer) says whether accesses that had
+// begun are over, as on other wires. They are if the peer died, but not while the peer is stopped in the middle of one:
+// the supervisor kills such a process. closed() does not wait for a living peer whose connection ended, by leave() here
+// or there: so either close and closed come before leave, or the process has ended (the supervisor's SIGKILL and
 // wait).
 //
 // leave(peer): a poll that begins after it returns delivers nothing from that peer.
@@ -123,8 +123,8 @@ class ShmInterconnect final : public Interconnect, private RemoteInitiators {
   void refused(NodeId peer, uint32_t incarnation, const std::string& why);
   uint64_t setup_deadline() { return clock_->now_ns() + options_.setup_ms_max * uint64_t{1'000'000}; }
 
-  void publish(NodeId peer, uint32_t grants) override;
-  bool inside(NodeId peer) override;
+  void publish(NodeId peer, Domain domain, uint32_t grants) override;
+  bool inside(NodeId peer, Domain domain) override;
 
   const ShmOptions options_;
   Clock* const clock_;
@@ -135,7 +135,7 @@ class ShmInterconnect final : public Interconnect, private RemoteInitiators {
   Fd listener_;
   Fd control_eventfd_;  // written when a worker has something to report
   std::array<Peer, kNodesMax> peers_;
-  std::recursive_mutex handshakes_mutex_;                  // revoke() calls inside() from a worker's thread
+  std::recursive_mutex handshakes_mutex_;                  // closed() calls inside() from a worker's thread
   std::vector<std::unique_ptr<ShmHandshake>> handshakes_;  // every open socket
   std::vector<std::shared_ptr<ShmLink>> retired_;          // withdrawn, maybe still used by a worker
   std::vector<InterconnectEvent> events_;

@@ -297,9 +297,9 @@ TEST(ShmTest, LinksComeAndGoUnderRunningWorkers) {
       const size_t n = self.wire()->poll(packets);
       for (size_t i = 0; i < n; ++i) EXPECT_EQ(packets[i].bytes.size(), 1000U);
       self.wire()->release();
-      self.wire()->post(peer, {&verb, 1});
-      self.wire()->poll_completions(done);
-      self.wire()->reset(peer);
+      self.wire()->post(peer, Domain::kEngine, {&verb, 1});
+      self.wire()->poll_completions(Domain::kEngine, done);
+      self.wire()->reset(peer, Domain::kEngine);
       std::this_thread::yield();
     }
   };

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "weft/fabric/domains_testing.h"
 #include "weft/fabric/names_testing.h"
 #include "weft/wires/shm/shm_testing.h"
 
@@ -35,21 +36,44 @@ class ShmVerbTest : public ::testing::Test {
  protected:
   ShmVerbTest() {
     shm_connect_all({&a_, &b_});
-    b_.regions.grant(kA);
+    b_.regions.grant(kA, Domain::kEngine);
   }
   std::vector<Completion> completions() {
     std::vector<Completion> out(100);
-    out.resize(a_.wire()->poll_completions(out));
+    out.resize(a_.wire()->poll_completions(Domain::kEngine, out));
     return out;
   }
   VerbStatus one(const Verb& v) {
-    EXPECT_TRUE(a_.wire()->post(kB, {&v, 1}));
+    EXPECT_TRUE(a_.wire()->post(kB, Domain::kEngine, {&v, 1}));
     return completions().at(0).status;
   }
 
+  std::unique_ptr<Region> far_;
   ShmNode a_{few_completions(0)};
   ShmNode b_{few_completions(1)};
 };
+
+TEST_F(ShmVerbTest, DomainsAreApart) {
+  const auto step = [&] {
+    a_.step(), b_.step();
+    a_.wire()->poll({});
+    a_.wire()->release();
+  };
+  expect_domains_are_apart({.regions = b_.regions,
+                            .initiator = kA,
+                            .engine = RegionId(0),
+                            .far = far_,
+                            .sharing = RegionSharing::kShared,
+                            .one =
+                                [&](Domain domain, const Verb& verb) {
+                                  EXPECT_TRUE(a_.wire()->post(kB, domain, {&verb, 1}));
+                                  Completion done{};
+                                  EXPECT_EQ(a_.wire()->poll_completions(domain, {&done, 1}), 1U);
+                                  return done.status;
+                                },
+                            .reset = [&](Domain domain) { a_.wire()->reset(kB, domain); },
+                            .until = [&](const auto& holds) { return shm_wait(holds, step); }});
+}
 
 TEST_F(ShmVerbTest, OneDoorbellCarriesOutVerbsInOrder) {
   char out[16] = "hello, region!!";
@@ -66,7 +90,7 @@ TEST_F(ShmVerbTest, OneDoorbellCarriesOutVerbsInOrder) {
   verbs[2].operand = 5;
   verbs[3].compare = 5, verbs[3].operand = 77;
   verbs[4].compare = 5, verbs[4].operand = 1;
-  ASSERT_TRUE(a_.wire()->post(kB, verbs));
+  ASSERT_TRUE(a_.wire()->post(kB, Domain::kEngine, verbs));
   EXPECT_STREQ(in, out);
   EXPECT_EQ(old_add, 0U);
   EXPECT_EQ(old_swap, 5U);
@@ -104,7 +128,7 @@ TEST_F(ShmVerbTest, ARefusedVerbBreaksTheQueueUntilReset) {
   const Verb good = verb(VerbKind::kWrite, 0, &word, 8, 1);
   std::vector<Verb> verbs = {good, verb(VerbKind::kRead, (2 << 20) - 4, &word, 8, 2), good};
   for (Verb& v : verbs) v.signalled = false;
-  ASSERT_TRUE(a_.wire()->post(kB, verbs));
+  ASSERT_TRUE(a_.wire()->post(kB, Domain::kEngine, verbs));
   auto done = completions();
   ASSERT_EQ(done.size(), 2U);
   EXPECT_EQ(done[0].status, VerbStatus::kRefused);
@@ -112,7 +136,7 @@ TEST_F(ShmVerbTest, ARefusedVerbBreaksTheQueueUntilReset) {
   EXPECT_EQ(done[1].status, VerbStatus::kFlushed);
   EXPECT_EQ(one(good), VerbStatus::kFlushed);
   const auto fresh = [&](const Verb& v) {
-    a_.wire()->reset(kB);
+    a_.wire()->reset(kB, Domain::kEngine);
     return one(v);
   };
   EXPECT_EQ(fresh(good), VerbStatus::kDone);
@@ -122,15 +146,15 @@ TEST_F(ShmVerbTest, ARefusedVerbBreaksTheQueueUntilReset) {
   Verb other = good;
   other.region = RegionId(1);
   EXPECT_EQ(fresh(other), VerbStatus::kRefused) << "no such region";
-  b_.regions.revoke(kA);
+  b_.regions.revoke(kA, Domain::kEngine);
   EXPECT_EQ(fresh(good), VerbStatus::kRefused) << "no grant";
-  b_.regions.grant(kA);
+  b_.regions.grant(kA, Domain::kEngine);
   EXPECT_EQ(fresh(good), VerbStatus::kDone);
-  ASSERT_TRUE(a_.wire()->post(kC, {&good, 1}));
+  ASSERT_TRUE(a_.wire()->post(kC, Domain::kEngine, {&good, 1}));
   EXPECT_EQ(completions().at(0).status, VerbStatus::kRefused) << "nobody there";
-  ASSERT_TRUE(b_.wire()->post(kA, {&good, 1}));
+  ASSERT_TRUE(b_.wire()->post(kA, Domain::kEngine, {&good, 1}));
   std::vector<Completion> other_way(1);
-  ASSERT_EQ(b_.wire()->poll_completions(other_way), 1U);
+  ASSERT_EQ(b_.wire()->poll_completions(Domain::kEngine, other_way), 1U);
   EXPECT_EQ(other_way[0].status, VerbStatus::kRefused) << "A granted nothing";
 }
 
@@ -138,11 +162,11 @@ TEST_F(ShmVerbTest, OwnRegionsAreReachedWithAGrantToOneself) {
   uint64_t old = 7;
   Verb add = verb(VerbKind::kFetchAdd, 8, &old, 8, 1);
   add.operand = 3;
-  ASSERT_TRUE(a_.wire()->post(kA, {&add, 1}));
+  ASSERT_TRUE(a_.wire()->post(kA, Domain::kEngine, {&add, 1}));
   EXPECT_EQ(completions().at(0).status, VerbStatus::kRefused);
-  a_.wire()->reset(kA);
-  a_.regions.grant(kA);
-  ASSERT_TRUE(a_.wire()->post(kA, {&add, 1}));
+  a_.wire()->reset(kA, Domain::kEngine);
+  a_.regions.grant(kA, Domain::kEngine);
+  ASSERT_TRUE(a_.wire()->post(kA, Domain::kEngine, {&add, 1}));
   EXPECT_EQ(completions().at(0).status, VerbStatus::kDone);
   EXPECT_EQ(load_shared(a_.region->base() + 8), 3U);
 }
@@ -151,11 +175,11 @@ TEST_F(ShmVerbTest, NoRoomForCompletionsTakesNothing) {
   uint64_t old = 0;
   std::vector<Verb> verbs(10, verb(VerbKind::kFetchAdd, 0, &old, 8, 0));
   for (Verb& v : verbs) v.operand = 1;
-  ASSERT_TRUE(a_.wire()->post(kB, verbs));
-  EXPECT_FALSE(a_.wire()->post(kB, verbs));
+  ASSERT_TRUE(a_.wire()->post(kB, Domain::kEngine, verbs));
+  EXPECT_FALSE(a_.wire()->post(kB, Domain::kEngine, verbs));
   EXPECT_EQ(load_shared(b_.region->base()), 10U);
   EXPECT_EQ(completions().size(), 10U);
-  EXPECT_TRUE(a_.wire()->post(kB, verbs));
+  EXPECT_TRUE(a_.wire()->post(kB, Domain::kEngine, verbs));
 }
 
 TEST_F(ShmVerbTest, RegionsAddedLaterAreReachedAndPrivateOnesNot) {
@@ -169,7 +193,7 @@ TEST_F(ShmVerbTest, RegionsAddedLaterAreReachedAndPrivateOnesNot) {
   v.region = id;
   EXPECT_TRUE(shm_wait(
       [&] {
-        a_.wire()->reset(kB);
+        a_.wire()->reset(kB, Domain::kEngine);
         return one(v) == VerbStatus::kDone;
       },
       [&] { a_.step(), b_.step(); }));
@@ -188,7 +212,7 @@ TEST_F(ShmVerbTest, AtomicsAddUpWithALocalWriter) {
   uint64_t old = 0;
   std::vector<Verb> verbs(8, verb(VerbKind::kFetchAdd, 0, &old, 8, 0));
   for (Verb& v : verbs) v.operand = 1, v.signalled = false;
-  for (uint64_t i = 0; i < kRounds; ++i) ASSERT_TRUE(a_.wire()->post(kB, verbs));
+  for (uint64_t i = 0; i < kRounds; ++i) ASSERT_TRUE(a_.wire()->post(kB, Domain::kEngine, verbs));
   local.join();
   EXPECT_EQ(load_shared(b_.region->base()), 2 * 8 * kRounds);
 }
@@ -219,21 +243,21 @@ TEST_F(ShmVerbTest, NothingLandsAfterRevokeReturns) {
     for (uint64_t i = 1; !stop.load(std::memory_order_relaxed); ++i) {
       std::fill(value.begin(), value.end(), i);
       const std::vector<Verb> verbs(4, verb(VerbKind::kWrite, 0, value.data(), 4096, i));
-      EXPECT_TRUE(a_.wire()->post(kB, verbs));
-      const size_t n = a_.wire()->poll_completions(done);
+      EXPECT_TRUE(a_.wire()->post(kB, Domain::kEngine, verbs));
+      const size_t n = a_.wire()->poll_completions(Domain::kEngine, done);
       if (n != 0 && done[n - 1].status != VerbStatus::kDone) {
-        a_.wire()->reset(kB);
+        a_.wire()->reset(kB, Domain::kEngine);
         std::this_thread::yield();
       }
     }
   });
   std::byte* const base = b_.region->base();
   for (int round = 0; round < 200; ++round) {
-    b_.regions.revoke(kA);
+    b_.regions.revoke(kA, Domain::kEngine);
     for (size_t at = 0; at < 4096; at += 8) store_shared(base + at, 0);
     std::this_thread::yield();
     for (size_t at = 0; at < 4096; at += 8) ASSERT_EQ(load_shared(base + at), 0U) << "landed later";
-    b_.regions.grant(kA);
+    b_.regions.grant(kA, Domain::kEngine);
     while (load_shared(base) == 0) std::this_thread::yield();
   }
   stop.store(true);
@@ -253,7 +277,7 @@ TEST_F(ShmVerbTest, ALostPeerRefusesAndANewIncarnationTakesVerbsAgain) {
   ShmNode again(options);
   a_.events.clear();
   shm_connect_all({&a_, &again});
-  again.regions.grant(kA);
+  again.regions.grant(kA, Domain::kEngine);
   EXPECT_EQ(one(v), VerbStatus::kDone) << "no reset needed";
   EXPECT_EQ(load_shared(again.region->base()), 5U);
 }

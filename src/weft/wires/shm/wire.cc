@@ -9,12 +9,15 @@
 namespace weft {
 namespace {
 
-// The time that the initiator is inside the regions of one peer.
+// The time that the initiator is inside a domain of one peer.
 class Visit {
  public:
-  Visit(const ShmLink& link, WorkerId worker, NodeId self)
-      : link_(link), inside_(link.out().channel(worker.value).inside), grants_(link.control().grants[self.value]) {
-    inside_.store(1, std::memory_order_seq_cst);
+  Visit(const ShmLink& link, WorkerId worker, NodeId self, Domain domain)
+      : link_(link),
+        domain_(domain),
+        inside_(link.out().channel(worker.value).inside),
+        grants_(link.control().grants[self.value][index_of(domain)]) {
+    inside_.store(shm_inside(domain), std::memory_order_seq_cst);
     grant_ = grants_.load(std::memory_order_seq_cst);
   }
   ~Visit() { inside_.store(0, std::memory_order_release); }
@@ -22,7 +25,7 @@ class Visit {
   Visit& operator=(const Visit&) = delete;
 
   std::byte* resolve(RegionId id, uint64_t offset, uint64_t bytes) const {
-    return grant_ % 2 == 1 && holds() ? link_.resolve(id, offset, bytes) : nullptr;
+    return grant_ % 2 == 1 && holds() ? link_.resolve(domain_, id, offset, bytes) : nullptr;
   }
   bool holds() const {
     std::atomic_signal_fence(std::memory_order_seq_cst);  // not before the accesses above
@@ -31,6 +34,7 @@ class Visit {
 
  private:
   const ShmLink& link_;
+  const Domain domain_;
   std::atomic<uint32_t>& inside_;
   const std::atomic<uint32_t>& grants_;
   uint32_t grant_;
@@ -133,20 +137,21 @@ void ShmWire::report_bad() {
   (void)!write(control_eventfd_, &one, sizeof one);
 }
 
-bool ShmWire::post(NodeId to, std::span<const Verb> verbs) {
+bool ShmWire::post(NodeId to, Domain domain, std::span<const Verb> verbs) {
   WEFT_CHECK(to.value < kNodesMax, "a node of this cluster");
+  VerbQueues& queues = verbs_.of(domain);
   if (to == self_) {
-    if (regions_ == nullptr) return verbs_.post_nowhere(to, verbs);
-    return verbs_.post(to, verbs, Regions::Section(*regions_, self_));
+    if (regions_ == nullptr) return queues.post_nowhere(to, verbs);
+    return queues.post(to, verbs, Regions::Section(*regions_, self_, domain));
   }
   const Peer& peer = peers_[to.value];
-  if (!peer.open) return verbs_.post_nowhere(to, verbs);
-  return verbs_.post(to, verbs, Visit(*peer.link, worker_, self_));
+  if (!peer.open) return queues.post_nowhere(to, verbs);
+  return queues.post(to, verbs, Visit(*peer.link, worker_, self_, domain));
 }
 
-size_t ShmWire::poll_completions(std::span<Completion> out) { return verbs_.poll(out); }
+size_t ShmWire::poll_completions(Domain domain, std::span<Completion> out) { return verbs_.of(domain).poll(out); }
 
-void ShmWire::reset(NodeId to) { verbs_.reset(to); }
+void ShmWire::reset(NodeId to, Domain domain) { verbs_.of(domain).reset(to); }
 
 void ShmWire::accept_incarnation(NodeId id, uint32_t incarnation) {
   WEFT_CHECK(id.value < kNodesMax, "a node of this cluster");

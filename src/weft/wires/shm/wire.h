@@ -1,11 +1,11 @@
 // ShmWire: one worker's end of the shm interconnect. Packets go through rings in memory shared with the peer's process;
 // the initiator executes verbs at once in its own mapping of the peer's region (verb_queue.h).
 //
-// For the verbs of one post() the initiator first marks itself as inside (a word in its own outbox) and then reads the
-// grant in the target's control block; the target ends the grant and then checks whether somebody is inside. All
-// accesses are sequentially consistent, as in Regions, but across processes. The grant is read again after every verb,
-// for the one case in which the target does not wait: it left while this process lives. Then the verb may have landed
-// and is refused.
+// For the verbs of one post() the initiator first marks itself as inside the domain (a word in its own outbox) and then
+// reads the grant in the target's control block; the target ends the grant and then checks whether somebody is inside.
+// All accesses are sequentially consistent, as in Regions, but across processes. The grant is read again after every
+// verb, for the one case in which the target does not wait: it left while this process lives. Then the verb may have
+// landed and is refused.
 //
 // A peer without a link, or in an incarnation that was not accepted, takes no packets (send returns false) and refuses
 // verbs. Its packets stay in its rings.
@@ -37,9 +37,9 @@ class ShmWire final : public Wire {
   bool send(NodeId to, Flow flow, ByteView packet) override;
   size_t poll(std::span<Packet> out) override;
   void release() override;
-  bool post(NodeId to, std::span<const Verb> verbs) override;
-  size_t poll_completions(std::span<Completion> out) override;
-  void reset(NodeId to) override;
+  bool post(NodeId to, Domain domain, std::span<const Verb> verbs) override;
+  size_t poll_completions(Domain domain, std::span<Completion> out) override;
+  void reset(NodeId to, Domain domain) override;
   void accept_incarnation(NodeId peer, uint32_t incarnation) override;
   bool pending() const override;
 
@@ -71,7 +71,7 @@ class ShmWire final : public Wire {
   std::array<Peer, kNodesMax> peers_;
   RingReceiverSet<true> receivers_;
   WireCounters counters_;
-  VerbQueues verbs_;
+  DomainQueues verbs_;
 };
 
 }  // namespace weft

@@ -15,8 +15,8 @@ namespace weft {
 namespace {}  // namespace
 
 TcpHello TcpInterconnect::hello_to(NodeId node, uint32_t incarnation, WorkerId worker) const {
-  const uint32_t grant = regions_ != nullptr ? regions_->grant_of(node) : 0;
-  return {options_.self, incarnation_, worker, node, incarnation, grant, options_.params};
+  const DomainGrants grants = regions_ != nullptr ? regions_->grants_of(node) : DomainGrants{};
+  return {options_.self, incarnation_, worker, node, incarnation, grants, options_.params};
 }
 
 void TcpInterconnect::accept_some() {
@@ -226,8 +226,8 @@ void TcpInterconnect::consider(uint64_t serial, TcpSetup& setup) {
   close_setup(std::exchange(member->setups[setup.worker.value], serial));
   --strangers_;
   const TcpHello answer = hello_to(setup.peer, setup.incarnation, setup.worker);
-  setup.grant_received = hello->grant;
-  setup.grant_sent = answer.grant;
+  setup.grants_received = hello->grants;
+  setup.grants_sent = answer.grants;
   setup.send(tcp_encode_hello(answer), TcpSetup::Stage::kAnswering);
   setup.set_deadline_ns(clock_->now_ns() + options_.hello_ms * kMillisecondNs);
   step_setup(serial, setup);
@@ -269,7 +269,7 @@ void TcpInterconnect::judge_answer(uint64_t serial, TcpSetup& setup) {
     return;
   }
   Member& member = *member_of(setup.peer);
-  setup.grant_received = hello->grant;
+  setup.grants_received = hello->grants;
   setup.set_stage(TcpSetup::Stage::kReady);
   member.retry_ns = 0;
   retry_connections();

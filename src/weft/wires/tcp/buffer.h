@@ -14,15 +14,15 @@
 
 namespace weft {
 
-// Packets and requests may fill it up to `bytes_max`; replies have kTcpVerbWindowBytes more.
+// Packets and requests may fill it up to `bytes_max`; replies have kTcpVerbWindowBytes more for each access domain.
 class TcpOutput {
  public:
   explicit TcpOutput(size_t bytes_max)
-      : bytes_max_(bytes_max), memory_(Mapping::or_throw(2 * (bytes_max + kTcpVerbWindowBytes))) {}
+      : bytes_max_(bytes_max), memory_(Mapping::or_throw(2 * (bytes_max + kRepliesBytes))) {}
 
   size_t bytes_max() const { return bytes_max_; }
   bool fits(size_t bytes) const { return size() + bytes <= bytes_max_; }
-  bool fits_reply(size_t bytes) const { return size() + bytes <= bytes_max_ + kTcpVerbWindowBytes; }
+  bool fits_reply(size_t bytes) const { return size() + bytes <= bytes_max_ + kRepliesBytes; }
 
   // Space at the end, which commit() then adds to the queue. The caller has checked that it fits.
   std::byte* prepare(size_t bytes) {
@@ -43,6 +43,7 @@ class TcpOutput {
   void consume(size_t bytes) { head_ += bytes; }
 
  private:
+  static constexpr size_t kRepliesBytes = kDomains * kTcpVerbWindowBytes;
   const size_t bytes_max_;
   Mapping memory_;
   size_t head_ = 0;

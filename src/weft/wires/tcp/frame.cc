@@ -42,8 +42,15 @@ bool check_header(const TcpFrameHeader& header, TcpFault* fault) {
   return false;
 }
 
+bool check_domain(uint32_t domain, TcpFault* fault) {
+  if (domain < kDomains) return true;
+  fault->set("bad verb: access domain %u, must be below %d", domain, kDomains);
+  return false;
+}
+
 bool check_request(const TcpVerbRequest& request, size_t data_bytes, TcpFault* fault) {
   const auto kind = static_cast<VerbKind>(request.kind);
+  const bool replies = (request.domain & kTcpReplies) != 0;
   if (request.kind > static_cast<uint8_t>(VerbKind::kFetchAdd)) {
     fault->set("bad verb request: kind %u is unknown", request.kind);
   } else if (request.bytes > kTcpVerbBytesMax) {
@@ -52,10 +59,10 @@ bool check_request(const TcpVerbRequest& request, size_t data_bytes, TcpFault* f
     fault->set("bad verb request: kind %u of %u bytes carries %zu", request.kind, request.bytes, data_bytes);
   } else if (is_atomic(kind) && request.bytes != 8) {
     fault->set("bad verb request: an atomic verb of %u bytes, must be 8", request.bytes);
-  } else if (request.replies > 1 || (request.replies == 0 && kind != VerbKind::kWrite)) {
-    fault->set("bad verb request: kind %u with replies %u", request.kind, request.replies);
+  } else if (!replies && kind != VerbKind::kWrite) {
+    fault->set("bad verb request: kind %u wants no reply", request.kind);
   } else {
-    return true;
+    return check_domain(request.domain & ~kTcpReplies, fault);
   }
   return false;
 }
@@ -66,10 +73,10 @@ bool check_reply(const TcpVerbReply& reply, size_t data_bytes, TcpFault* fault) 
     fault->set("bad verb reply: status %u is unknown", reply.status);
   } else if (status != VerbStatus::kDone && data_bytes != 0) {
     fault->set("bad verb reply: status %u carries %zu bytes", reply.status, data_bytes);
-  } else if ((reply.reserved[0] | reply.reserved[1] | reply.reserved[2]) != 0) {
+  } else if ((reply.reserved[0] | reply.reserved[1]) != 0) {
     fault->set("bad verb reply: reserved bytes must be 0");
   } else {
-    return true;
+    return check_domain(reply.domain, fault);
   }
   return false;
 }
@@ -108,7 +115,7 @@ TcpDecoded tcp_decode(ByteView bytes, TcpFrame* frame, TcpFault* fault) {
     case TcpFrameKind::kGrant:
       frame->grant = load<TcpGrant>(payload.data());
       frame->data = {};
-      return TcpDecoded::kFrame;
+      return check_domain(frame->grant.domain, fault) ? TcpDecoded::kFrame : TcpDecoded::kBad;
   }
   return TcpDecoded::kBad;
 }

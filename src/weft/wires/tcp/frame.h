@@ -7,8 +7,8 @@
 //   packet   a packet given to Wire::send, 1 to kPacketBytesMax bytes, on its flow
 //   request  a TcpVerbRequest, and a WRITE's bytes
 //   reply    a TcpVerbReply, and what a READ or an atomic verb returns
-//   grant    a TcpGrant: which grant the sender's regions now give the receiver. A request names the grant it was
-//            posted under, as far as the initiator knew, and lands under that one only.
+//   grant    a TcpGrant: which grant the sender's regions now give the receiver in an access domain. A request names
+//            the grant it was posted under, as far as the initiator knew, and lands under that one only.
 //
 // Integers are little-endian, as on x86. tcp_decode() is pure and trusts nothing: it checks everything within a frame.
 // What depends on the state of the connection (sequence, window) is checked where that state is.
@@ -23,10 +23,10 @@
 namespace weft {
 
 inline constexpr size_t kTcpVerbBytesMax = kVerbBytesMax;
-inline constexpr size_t kTcpVerbsMax = 1024;  // outstanding, per connection and direction
-// The most bytes of replies, headers included, that the outstanding verbs of one connection may need. The target
-// reserves that much room for them in its output, so that replies never wait for requests and two full ends never wait
-// for each other.
+inline constexpr size_t kTcpVerbsMax = 1024;  // outstanding, per connection, direction and access domain
+// The most bytes of replies, headers included, that the outstanding verbs of one connection and domain may need. The
+// target reserves that much room for them in its output, so that replies never wait for requests and two full ends
+// never wait for each other.
 inline constexpr size_t kTcpVerbWindowBytes = 1 << 20;
 
 enum class TcpFrameKind : uint8_t { kPacket = 1, kRequest = 2, kReply = 3, kGrant = 4 };
@@ -47,21 +47,24 @@ struct TcpVerbRequest {
   uint32_t grant;       // under which it was posted, as last announced by the target; 0: none
   uint32_t generation;  // counts resets of the queue: verbs posted before one stay flushed
   uint16_t region;
-  uint8_t kind;     // VerbKind
-  uint8_t replies;  // 1: a reply is wanted also on success; 0 (WRITE only): only on failure
+  uint8_t kind;    // VerbKind
+  uint8_t domain;  // Domain; kTcpReplies is added if a reply is wanted also on success, as for all but WRITEs
 };
 static_assert(sizeof(TcpVerbRequest) == 40);
+inline constexpr uint8_t kTcpReplies = 0x80;
+static_assert(kDomains <= kTcpReplies);
 
 struct TcpVerbReply {
-  uint32_t sequence;  // of the request, counting from 0 on this connection
+  uint32_t sequence;  // of the request, counting from 0 on this connection and domain
   uint8_t status;     // VerbStatus
-  uint8_t reserved[3];
+  uint8_t domain;     // Domain
+  uint8_t reserved[2];
 };
 static_assert(sizeof(TcpVerbReply) == 8);
 
 struct TcpGrant {
-  uint32_t grant;  // Regions::grant_of; 0: none
-  uint32_t reserved;
+  uint32_t grant;   // Regions::grant_of; 0: none
+  uint32_t domain;  // Domain
 };
 static_assert(sizeof(TcpGrant) == 8);
 

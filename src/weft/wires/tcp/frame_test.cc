@@ -28,8 +28,8 @@ Bytes bytes_of(const T& head, size_t more = 0) {
   return out;
 }
 
-TcpVerbRequest request(VerbKind kind, uint32_t bytes, uint8_t replies = 1) {
-  return {64, 1, 2, bytes, 1, 1, 0, static_cast<uint8_t>(kind), replies};
+TcpVerbRequest request(VerbKind kind, uint32_t bytes, uint8_t domain = kTcpReplies) {
+  return {64, 1, 2, bytes, 1, 1, 0, static_cast<uint8_t>(kind), domain};
 }
 
 Bytes random_frame(Random& random) {
@@ -49,7 +49,7 @@ Bytes random_frame(Random& random) {
       put(out, TcpFrameKind::kRequest, Flow{}, bytes_of(request(VerbKind::kFetchAdd, 8)));
       break;
     case 3:
-      put(out, TcpFrameKind::kReply, Flow{}, bytes_of(TcpVerbReply{9, 0, {}}, random.below(300)));
+      put(out, TcpFrameKind::kReply, Flow{}, bytes_of(TcpVerbReply{9, 0, 0, {}}, random.below(300)));
       break;
     case 4:
       put(out, TcpFrameKind::kGrant, Flow{}, bytes_of(TcpGrant{3, 0}));
@@ -139,16 +139,21 @@ TEST(TcpFrameTest, EachBadFieldIsNamed) {
   refused(verb(request(VerbKind::kRead, 8), 8), "carries 8");
   refused(verb(request(VerbKind::kWrite, 16), 8), "carries 8");
   refused(verb(request(VerbKind::kFetchAdd, 16), 0), "atomic verb of 16");
-  refused(verb(request(VerbKind::kRead, 8, 0), 0), "replies 0");
-  refused(verb(request(VerbKind::kWrite, 8, 2), 8), "replies 2");
+  refused(verb(request(VerbKind::kRead, 8, 0), 0), "kind 0 wants no reply");
+  refused(verb(request(VerbKind::kWrite, 8, kDomains), 8), "access domain 2, must be below 2");
+  refused(verb(request(VerbKind::kRead, 8, kTcpReplies | 127), 0), "access domain 127, must be below 2");
   const auto reply = [](TcpVerbReply r, size_t data) {
     Bytes out;
     put(out, TcpFrameKind::kReply, Flow{}, bytes_of(r, data));
     return out;
   };
-  refused(reply({0, 3, {}}, 0), "status 3");
-  refused(reply({0, 1, {}}, 8), "carries 8");
-  refused(reply({0, 0, {1, 0, 0}}, 8), "reserved");
+  refused(reply({0, 3, 0, {}}, 0), "status 3");
+  refused(reply({0, 1, 0, {}}, 8), "carries 8");
+  refused(reply({0, 0, 0, {1, 0}}, 8), "reserved");
+  refused(reply({0, 0, kDomains, {}}, 8), "access domain 2, must be below 2");
+  Bytes grant;
+  put(grant, TcpFrameKind::kGrant, Flow{}, bytes_of(TcpGrant{3, kDomains}));
+  refused(grant, "access domain 2, must be below 2");
 }
 
 TEST(TcpFrameTest, NoBytesAreTooStrange) {
@@ -183,7 +188,7 @@ TcpHello some_hello() {
           WorkerId(2),
           NodeId(5),
           4,
-          1,
+          {1, 7},
           {"cluster", {{"workers", 4}, {"hash_seed", 0x1234}}},
           {99, "host:1", "no\nway"}};
 }
@@ -201,7 +206,7 @@ TEST(TcpHelloTest, WhatIsSaidIsUnderstood) {
   EXPECT_EQ(hello->worker, WorkerId(2));
   EXPECT_EQ(hello->to_node, NodeId(5));
   EXPECT_EQ(hello->to_incarnation, 4U);
-  EXPECT_EQ(hello->grant, 1U);
+  EXPECT_EQ(hello->grants, (DomainGrants{1, 7}));
   EXPECT_EQ(hello->probe.token, 99U);
   EXPECT_EQ(hello->probe.address, "host:1");
   EXPECT_EQ(hello->probe.trouble, "no?way");

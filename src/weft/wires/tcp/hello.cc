@@ -90,7 +90,7 @@ std::string tcp_encode_hello(const TcpHello& hello) {
   put(out, uint8_t{0});
   put(out, hello.incarnation);
   put(out, hello.to_incarnation);
-  put(out, hello.grant);
+  for (const uint32_t grant : hello.grants) put(out, grant);
   put(out, static_cast<uint16_t>(hello.params.cluster.size()));
   put(out, static_cast<uint16_t>(hello.params.fields.size()));
   out += hello.params.cluster;
@@ -152,7 +152,7 @@ Result<TcpHello> tcp_decode_hello(ByteView body) {
   taker.take<uint8_t>();
   hello.incarnation = taker.take<uint32_t>();
   hello.to_incarnation = taker.take<uint32_t>();
-  hello.grant = taker.take<uint32_t>();
+  for (uint32_t& grant : hello.grants) grant = taker.take<uint32_t>();
   const auto cluster_bytes = taker.take<uint16_t>();
   const auto fields = taker.take<uint16_t>();
   if (cluster_bytes > kTcpNameBytesMax) {

@@ -5,13 +5,13 @@
 //   0          8        12        14     15
 //   | magic    | bytes  | version | kind | 0 | body ...
 //
-//   hello    node u8, worker u8, to_node u8, 0, incarnation u32, to_incarnation u32, grant u32, cluster size u16,
-//            fields u16, the cluster's id, then for each field: name size u16, name, value u64; then token u64,
-//            address size u16, trouble size u16, address, trouble
-//            An incarnation of 0 is a probe: the sender is not a member and only asks whether it could be one. The
-//            receiver calls back: it sends its own hello to the address, with the token, to which only the probing
-//            process replies. Then it replies to the probe; any reply ends the probe's connection. In all other hellos
-//            token, address and trouble are empty.
+//   hello    node u8, worker u8, to_node u8, 0, incarnation u32, to_incarnation u32, grant u32 of each access
+//            domain, cluster size u16, fields u16, the cluster's id, then for each field: name size u16, name, value
+//            u64; then token u64, address size u16, trouble size u16, address, trouble An incarnation of 0 is a probe:
+//            the sender is not a member and only asks whether it could be one. The receiver calls back: it sends its
+//            own hello to the address, with the token, to which only the probing process replies. Then it replies to
+//            the probe; any reply ends the probe's connection. In all other hellos token, address and trouble are
+//            empty.
 //   refusal  node u8, text. The same in every version, so that another version can be refused.
 //
 // Nothing is read beyond the handshake: frames (frame.h) may follow at once. Pure functions; what they decode comes
@@ -23,13 +23,14 @@
 #include <string>
 
 #include "weft/base/bytes.h"
+#include "weft/fabric/region.h"
 #include "weft/status.h"
 #include "weft/wires/interconnect.h"
 
 namespace weft {
 
 inline constexpr char kTcpMagic[9] = "weft-tcp";  // 8 bytes without the 0
-inline constexpr uint16_t kTcpVersion = 2;        // of the exchange and the frames
+inline constexpr uint16_t kTcpVersion = 3;        // of the exchange and the frames
 inline constexpr size_t kTcpPrefixBytes = 16;
 inline constexpr size_t kTcpHelloBytesMax = 8192;  // prefix included
 inline constexpr size_t kTcpNameBytesMax = 64;     // of a field's name and of the cluster's id
@@ -44,7 +45,7 @@ struct TcpHello {
   WorkerId worker;
   NodeId to_node;
   uint32_t to_incarnation = 0;
-  uint32_t grant = 0;  // that the sender's regions currently give the receiver; later changes are sent as frames
+  DomainGrants grants{};  // that the sender's regions currently give the receiver; later changes are sent as frames
   HandshakeParams params;
   JoinProbe probe{};
 };

@@ -44,7 +44,7 @@ class TcpHostileTest : public ::testing::Test {
     auto socket = tcp_connect(*tcp_resolve(net_.interconnect(kVictim).address()));
     ASSERT_TRUE(socket);
     stream_ = TcpStream(std::move(*socket));
-    send(tcp_encode_hello({kHostile, incarnation_, WorkerId(0), node_id(kVictim), 1, 0, tcp_test_options(0).params}));
+    send(tcp_encode_hello({kHostile, incarnation_, WorkerId(0), node_id(kVictim), 1, {}, tcp_test_options(0).params}));
     std::string heard;
     ASSERT_TRUE(net_.until([&] {
       net_.receive(kVictim);
@@ -52,7 +52,7 @@ class TcpHostileTest : public ::testing::Test {
       return net_.find(kVictim, InterconnectEvent::Kind::kUp) != nullptr && heard.size() >= kTcpPrefixBytes;
     }));
     auto hello = tcp_decode_hello(as_bytes(heard).subspan(kTcpPrefixBytes, as_bytes(heard).size() - kTcpPrefixBytes));
-    if (hello) grant_ = hello->grant;
+    if (hello) grant_ = hello->grants[index_of(Domain::kEngine)];
   }
   // Waits for room, so that all of it is sent; gives up when the victim has closed.
   void send(const std::string& bytes) {
@@ -102,7 +102,7 @@ class TcpHostileTest : public ::testing::Test {
     });
   }
   TcpVerbRequest request(VerbKind kind, uint64_t offset, uint32_t bytes) const {
-    return {offset, 1, 2, bytes, grant_, 1, 0, static_cast<uint8_t>(kind), 1};
+    return {offset, 1, 2, bytes, grant_, 1, 0, static_cast<uint8_t>(kind), kTcpReplies};
   }
   std::string random_stream(Random& random) {
     std::string out;
@@ -120,7 +120,7 @@ class TcpHostileTest : public ::testing::Test {
           put(out, TcpFrameKind::kRequest, Flow{}, text_of(request(VerbKind::kCompareSwap, offset, 8)));
           break;
         case 3:
-          put(out, TcpFrameKind::kReply, Flow{}, text_of(TcpVerbReply{0, 0, {}}, random.below(9)));
+          put(out, TcpFrameKind::kReply, Flow{}, text_of(TcpVerbReply{0, 0, 0, {}}, random.below(9)));
           break;
         case 4:
           put(out, TcpFrameKind::kGrant, Flow{}, text_of(TcpGrant{static_cast<uint32_t>(random.next()), 0}));
@@ -145,7 +145,7 @@ TEST_F(TcpHostileTest, ABadFrameClosesThePeerByName) {
   expect_cut_off(text_of(TcpFrameHeader{8, 9, 0, 0}), "kind 9 is unknown");
   expect_cut_off(text_of(TcpFrameHeader{0xffffffff, 1, 0, 0}), "4294967295 bytes");
   std::string bytes;
-  put(bytes, TcpFrameKind::kReply, Flow{}, text_of(TcpVerbReply{5, 0, {}}));
+  put(bytes, TcpFrameKind::kReply, Flow{}, text_of(TcpVerbReply{5, 0, 0, {}}));
   expect_cut_off(bytes, "bad verb reply: sequence 5");
   bytes.clear();
   put(bytes, TcpFrameKind::kPacket, Flow::kCommit, "sound");
@@ -207,7 +207,7 @@ TEST_F(TcpHostileTest, RandomHellosFromASocket) {
     ASSERT_TRUE(socket);
     stream_ = TcpStream(std::move(*socket));
     std::string bytes =
-        tcp_encode_hello({kHostile, 1, WorkerId(0), node_id(kVictim), 1, 0, tcp_test_options(0).params});
+        tcp_encode_hello({kHostile, 1, WorkerId(0), node_id(kVictim), 1, {}, tcp_test_options(0).params});
     for (uint64_t flips = random.between(1, 4); flips != 0; --flips) {
       bytes[random.below(bytes.size())] = static_cast<char>(random.next());
     }

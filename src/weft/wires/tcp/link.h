@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "weft/fabric/wire.h"
 #include "weft/types.h"
@@ -24,13 +25,17 @@ namespace weft {
 class TcpLink {
  public:
   TcpLink(TcpStream stream_in, NodeId peer_in, uint32_t incarnation_in, size_t output_bytes_max, Regions* regions,
-          Completions* completions)
+          DomainCompletions* completions)
       : peer(peer_in),
         incarnation(incarnation_in),
         stream(std::move(stream_in)),
         output(output_bytes_max),
-        posted(peer_in, completions),
-        served(peer_in, regions) {}
+        regions_(regions) {
+    for (const Domain domain : kAllDomains) {
+      posted_.emplace_back(peer, domain, &completions->of(domain));
+      served_.emplace_back(peer, domain, regions);
+    }
+  }
 
   const NodeId peer;
   const uint32_t incarnation;
@@ -44,11 +49,31 @@ class TcpLink {
   TcpStream stream;
   TcpOutput output;
   TcpInput input;
-  TcpVerbQueue posted;
-  TcpVerbServer served;
+  TcpVerbQueue& posted(Domain domain) { return posted_[index_of(domain)]; }
+  TcpVerbServer& served(Domain domain) { return served_[index_of(domain)]; }
+  // Announces all grants that have changed; false if there is no room now.
+  bool announce() {
+    const uint64_t changes = regions_ == nullptr ? 0 : regions_->changes();
+    if (changes == announced_changes_) [[likely]]
+      return true;
+    for (TcpVerbServer& server : served_) {
+      if (!server.announce(output)) return false;
+    }
+    announced_changes_ = changes;
+    return true;
+  }
+  void flush() {
+    for (TcpVerbQueue& queue : posted_) queue.flush();
+  }
   bool readable = true;  // as of the last event; events are edge-triggered
   bool writable = true;
   bool hung_up = false;  // further reads will reach the end
+
+ private:
+  Regions* const regions_;
+  uint64_t announced_changes_ = UINT64_MAX;  // Regions::changes() when all grants had been announced
+  std::vector<TcpVerbQueue> posted_;
+  std::vector<TcpVerbServer> served_;
 };
 
 }  // namespace weft

@@ -19,7 +19,7 @@ TcpSetup::TcpSetup(TcpTls* tls, uint64_t deadline_ns, const InterconnectPeer& to
     : peer(to.node),
       incarnation(to.incarnation),
       worker(hello.worker),
-      grant_sent(hello.grant),
+      grants_sent(hello.grants),
       tls_(tls),
       by_us_(true),
       stream_(Descriptor()),

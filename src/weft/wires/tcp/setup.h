@@ -72,11 +72,11 @@ class TcpSetup {
   NodeId peer{kNodesMax};
   uint32_t incarnation = 0;
   WorkerId worker;
-  bool probes = false;          // we connected only to probe
-  uint64_t calls_for = 0;       // we connected to call back the sender of a probe; the serial of the probe's set-up
-  uint64_t token = 0;           // of that probe
-  uint32_t grant_sent = 0;      // in our hello
-  uint32_t grant_received = 0;  // in theirs
+  bool probes = false;             // we connected only to probe
+  uint64_t calls_for = 0;          // we connected to call back the sender of a probe; the serial of the probe's set-up
+  uint64_t token = 0;              // of that probe
+  DomainGrants grants_sent{};      // in our hello
+  DomainGrants grants_received{};  // in theirs
 
  private:
   bool begin_tls(TcpFault* fault);

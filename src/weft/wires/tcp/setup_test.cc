@@ -42,7 +42,7 @@ class Stranger {
 };
 
 std::string sound_hello(size_t from, size_t to, uint32_t incarnation = 1) {
-  return tcp_encode_hello({node_id(from), incarnation, WorkerId(0), node_id(to), 1, 0, tcp_test_options(0).params});
+  return tcp_encode_hello({node_id(from), incarnation, WorkerId(0), node_id(to), 1, {}, tcp_test_options(0).params});
 }
 
 // Two good peers and packets between them, which must continue whatever strangers do.
@@ -135,20 +135,20 @@ TEST_F(TcpSetupTest, EachObjectionIsNamed) {
   };
   const HandshakeParams same = tcp_test_options(0).params;
   HandshakeParams other = same;
-  refused(tcp_encode_hello({NodeId(0), 7, WorkerId(0), NodeId(1), 1, 0, same}), "node 1 was meant");
-  refused(tcp_encode_hello({NodeId(2), 7, WorkerId(0), NodeId(2), 1, 0, same}), "the smaller id connects");
-  refused(tcp_encode_hello({NodeId(5), 7, WorkerId(0), NodeId(2), 1, 0, same}), "the smaller id connects");
-  refused(tcp_encode_hello({NodeId(0), 7, WorkerId(1), NodeId(2), 1, 0, same}), "worker 1, and workers is 1");
-  refused(tcp_encode_hello({NodeId(0), 7, WorkerId(0), NodeId(2), 9, 0, same}), "incarnation 9 was meant");
-  refused(tcp_encode_hello({NodeId(0), 6, WorkerId(0), NodeId(2), 1, 0, same}), "was followed by incarnation 7");
-  refused(tcp_encode_hello({NodeId(63), 6, WorkerId(0), NodeId(2), 1, 0, same}), "node 63, must be below 63");
+  refused(tcp_encode_hello({NodeId(0), 7, WorkerId(0), NodeId(1), 1, {}, same}), "node 1 was meant");
+  refused(tcp_encode_hello({NodeId(2), 7, WorkerId(0), NodeId(2), 1, {}, same}), "the smaller id connects");
+  refused(tcp_encode_hello({NodeId(5), 7, WorkerId(0), NodeId(2), 1, {}, same}), "the smaller id connects");
+  refused(tcp_encode_hello({NodeId(0), 7, WorkerId(1), NodeId(2), 1, {}, same}), "worker 1, and workers is 1");
+  refused(tcp_encode_hello({NodeId(0), 7, WorkerId(0), NodeId(2), 9, {}, same}), "incarnation 9 was meant");
+  refused(tcp_encode_hello({NodeId(0), 6, WorkerId(0), NodeId(2), 1, {}, same}), "was followed by incarnation 7");
+  refused(tcp_encode_hello({NodeId(63), 6, WorkerId(0), NodeId(2), 1, {}, same}), "node 63, must be below 63");
   other.fields[0].second = 12;
-  refused(tcp_encode_hello({NodeId(0), 7, WorkerId(0), NodeId(2), 1, 0, other}),
+  refused(tcp_encode_hello({NodeId(0), 7, WorkerId(0), NodeId(2), 1, {}, other}),
           "workers is 1 at node 2 and 12 at node 0");
   refused(tcp_encode_refusal(NodeId(0), "you"), "a refusal where a hello was expected");
   std::string version = sound_hello(0, 2);
   version[12] = 9;
-  refused(version, "tcp version is 2 at node 2 and 9");
+  refused(version, "tcp version is 3 at node 2 and 9");
   std::string huge = sound_hello(0, 2);
   huge[11] = 1;
   refused(huge, "must be 16 to 8192");

@@ -170,8 +170,10 @@ void TcpInterconnect::bring_up_if_complete(Member& member) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, it->second->fd(), nullptr);
     auto link = std::make_unique<TcpLink>(it->second->take_stream(), member.peer.node, member.peer.incarnation,
                                           options_.output_bytes_max, regions_, wires_[w]->completions());
-    link->posted.set_grant(it->second->grant_received);
-    link->served.set_announced(it->second->grant_sent);
+    for (const Domain domain : kAllDomains) {
+      link->posted(domain).set_grant(it->second->grants_received[index_of(domain)]);
+      link->served(domain).set_announced(it->second->grants_sent[index_of(domain)]);
+    }
     links_.push_back(std::move(link));
     setups_.erase(it);
     member.setups[w] = 0;
@@ -217,9 +219,9 @@ void TcpInterconnect::watch_grants() {
   if (regions_ == nullptr) return;
   for (const auto& member : members_) {
     if (member == nullptr || member->state != State::kUp) continue;
-    const uint32_t grant = regions_->grant_of(member->peer.node);
-    if (grant == member->grant) continue;
-    member->grant = grant;
+    const DomainGrants grants = regions_->grants_of(member->peer.node);
+    if (grants == member->grants) continue;
+    member->grants = grants;
     for (const auto& wire : wires_) wire->wake();
   }
 }

@@ -94,8 +94,8 @@ class TcpInterconnect final : public Interconnect {
     std::vector<TcpLink*> links;   // by worker, while up
     uint64_t retry_at_ns = 0;
     uint64_t retry_ns = 0;
-    std::string refused;  // what was reported last
-    uint32_t grant = 0;   // when last checked
+    std::string refused;    // what was reported last
+    DomainGrants grants{};  // when last checked
   };
   using Setups = std::map<uint64_t, std::unique_ptr<TcpSetup>>;  // by serial: the oldest first
 

@@ -31,7 +31,7 @@ struct Pair {
 
   Pair() {
     regions.add(region.get());
-    regions.grant(kA);
+    regions.grant(kA, Domain::kEngine);
     a->join({kB, 1, b->address()});
     b->join({kA, 1, a->address()});
     a->wire(kW)->accept_incarnation(kB, 1);
@@ -105,11 +105,11 @@ void BM_Verbs(benchmark::State& state) {
   std::vector<Completion> done(256);
   uint64_t completed = 0;
   for (auto _ : state) {
-    a->post(kB, verbs);
+    a->post(kB, Domain::kEngine, verbs);
     for (size_t left = verbs.size(); left != 0;) {
       Pair::receive(a);
       Pair::receive(pair.b->wire(kW));
-      const size_t count = a->poll_completions(done);
+      const size_t count = a->poll_completions(Domain::kEngine, done);
       for (size_t i = 0; i < count; ++i) WEFT_CHECK(done[i].status == VerbStatus::kDone, "the region is granted");
       left -= count;
       completed += count;

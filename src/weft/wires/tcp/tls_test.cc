@@ -78,10 +78,10 @@ TEST_F(TcpTlsTest, CarriesPacketsAndVerbs) {
   verb.region = net.node(1).region_id;
   verb.bytes = kTcpVerbBytesMax;
   verb.local = out.data();
-  ASSERT_TRUE(net.wire(0).post(NodeId(1), {&verb, 1}));
+  ASSERT_TRUE(net.wire(0).post(NodeId(1), Domain::kEngine, {&verb, 1}));
   verb.kind = VerbKind::kRead;
   verb.local = in.data();
-  ASSERT_TRUE(net.wire(0).post(NodeId(1), {&verb, 1}));
+  ASSERT_TRUE(net.wire(0).post(NodeId(1), Domain::kEngine, {&verb, 1}));
   size_t completed = 0;
   ASSERT_TRUE(net.until([&] {
     for (int i = 0; i < 30 && sent < 3000; ++i) {
@@ -93,7 +93,7 @@ TEST_F(TcpTlsTest, CarriesPacketsAndVerbs) {
       ++received;
     }
     std::vector<Completion> done(4);
-    completed += net.wire(0).poll_completions(done);
+    completed += net.wire(0).poll_completions(Domain::kEngine, done);
     return received == 3000 && completed == 2;
   }));
   EXPECT_EQ(in, out);

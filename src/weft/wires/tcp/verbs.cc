@@ -18,8 +18,8 @@ size_t request_bytes(const Verb& verb) {
 
 }  // namespace
 
-TcpVerbQueue::TcpVerbQueue(NodeId peer, Completions* completions)
-    : peer_(peer), completions_(completions), pending_(std::make_unique<Pending[]>(kTcpVerbsMax)) {}
+TcpVerbQueue::TcpVerbQueue(NodeId peer, Domain domain, Completions* completions)
+    : peer_(peer), domain_(domain), completions_(completions), pending_(std::make_unique<Pending[]>(kTcpVerbsMax)) {}
 
 size_t TcpVerbQueue::returned_bytes(const Verb& verb) {
   if (is_atomic(verb.kind)) return 8;
@@ -70,7 +70,8 @@ void TcpVerbQueue::put(const Verb& verb, TcpOutput& output) {
   std::byte* const frame = output.prepare(tcp_frame_bytes(payload));
   std::byte* const body = tcp_put_frame(frame, TcpFrameKind::kRequest, Flow{}, payload);
   store(body, TcpVerbRequest{verb.offset, verb.operand, verb.compare, is_atomic(verb.kind) ? 8 : verb.bytes, grant_,
-                             generation_, verb.region.value, static_cast<uint8_t>(verb.kind), replies});
+                             generation_, verb.region.value, static_cast<uint8_t>(verb.kind),
+                             static_cast<uint8_t>(static_cast<uint8_t>(domain_) | (replies ? kTcpReplies : 0))});
   if (write && verb.bytes != 0) std::memcpy(body + sizeof(TcpVerbRequest), verb.local, verb.bytes);
   output.commit(tcp_frame_bytes(payload));
 }
@@ -145,10 +146,10 @@ bool TcpVerbServer::serve(const TcpFrame& frame, TcpOutput& output, TcpFault* fa
     if (status == VerbStatus::kRefused) broken_generation_ = request.generation;
   }
   const uint32_t sequence = sequence_++;
-  if (status == VerbStatus::kDone && request.replies == 0) return true;
+  if (status == VerbStatus::kDone && (request.domain & kTcpReplies) == 0) return true;
   const size_t kept = status == VerbStatus::kDone ? returned : 0;
   if (kept != returned) tcp_put_frame(at, TcpFrameKind::kReply, Flow{}, sizeof(TcpVerbReply));
-  store(body, TcpVerbReply{sequence, static_cast<uint8_t>(status), {0, 0, 0}});
+  store(body, TcpVerbReply{sequence, static_cast<uint8_t>(status), static_cast<uint8_t>(domain_), {0, 0}});
   output.commit(reply_bytes(kept));
   return true;
 }
@@ -166,17 +167,18 @@ bool TcpVerbServer::land(const TcpFrame& frame, std::byte* returned) {
   verb.operand = request.operand;
   verb.compare = request.compare;
   verb.local = verb.kind == VerbKind::kWrite ? const_cast<std::byte*>(frame.data.data()) : returned;  // only read
-  const Regions::Section section(*regions_, peer_);
+  const Regions::Section section(*regions_, peer_, domain_);
   return section.grant() == request.grant && execute_verb(section, verb);
 }
 
 bool TcpVerbServer::announce(TcpOutput& output) {
   if (regions_ == nullptr) return true;
-  const uint32_t grant = regions_->grant_of(peer_);
+  const uint32_t grant = regions_->grant_of(peer_, domain_);
   if (grant == announced_) return true;
   constexpr size_t kBytes = tcp_frame_bytes(sizeof(TcpGrant));
   if (!output.fits(kBytes)) return false;
-  store(tcp_put_frame(output.prepare(kBytes), TcpFrameKind::kGrant, Flow{}, sizeof(TcpGrant)), TcpGrant{grant, 0});
+  store(tcp_put_frame(output.prepare(kBytes), TcpFrameKind::kGrant, Flow{}, sizeof(TcpGrant)),
+        TcpGrant{grant, static_cast<uint32_t>(domain_)});
   output.commit(kBytes);
   announced_ = grant;
   return true;

@@ -1,9 +1,10 @@
-// One-sided verbs over tcp: the initiator's queue on one connection, and the target's end of it.
+// One-sided verbs over tcp: the initiator's queue of one access domain on one connection, and the target's end of it.
+// The domains of a connection share its stream and nothing else.
 //
 // The initiator numbers its requests; the target replies in order, with the number. An unsignalled WRITE gets no reply
 // unless it fails: the reply to a later request shows that it is complete.
 //
-// I1: verbs of a connection take effect in the order they were posted.
+// I1: verbs of a queue take effect in the order they were posted.
 // I2: a verb lands only under the grant it was posted under. The target sends the initiator the number of its grant,
 //     each request carries the last number that the initiator knew, and the target compares it inside a
 //     Regions::Section. So a request that is still in a socket when the grant is revoked does not land under a later
@@ -11,7 +12,8 @@
 //     resets the queue and retries.
 // I3: a refused verb breaks the queue: the target flushes later verbs of the same generation, the initiator those
 //     posted until reset(), which begins the next generation.
-// I4: the replies of the outstanding verbs fit into kTcpVerbWindowBytes.
+// I4: the replies of a queue's outstanding verbs fit into kTcpVerbWindowBytes. A peer that goes over it is closed when
+//     the room for the replies of all domains is used up.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +32,7 @@ namespace weft {
 // The initiator's side.
 class TcpVerbQueue {
  public:
-  TcpVerbQueue(NodeId peer, Completions* completions);
+  TcpVerbQueue(NodeId peer, Domain domain, Completions* completions);
 
   // Adds all verbs to `output`, or none. The peer's grant must have been announced before. A broken queue takes none
   // while replies are on their way: verbs complete in the order they were posted, and the completion of one tells that
@@ -62,6 +64,7 @@ class TcpVerbQueue {
   void retire(Pending& pending, VerbStatus status);
 
   const NodeId peer_;
+  const Domain domain_;
   Completions* const completions_;
   std::unique_ptr<Pending[]> pending_;  // [retired_, posted_)
   uint32_t posted_ = 0;
@@ -76,7 +79,8 @@ class TcpVerbQueue {
 // The target's side.
 class TcpVerbServer {
  public:
-  TcpVerbServer(NodeId peer, Regions* regions) : peer_(peer), regions_(regions) {}  // regions may be nullptr
+  // regions may be nullptr
+  TcpVerbServer(NodeId peer, Domain domain, Regions* regions) : peer_(peer), domain_(domain), regions_(regions) {}
 
   // Executes a request and adds its reply, if there is one, to `output`. False if the peer exceeded its window.
   bool serve(const TcpFrame& frame, TcpOutput& output, TcpFault* fault);
@@ -88,6 +92,7 @@ class TcpVerbServer {
   bool land(const TcpFrame& frame, std::byte* returned);
 
   const NodeId peer_;
+  const Domain domain_;
   Regions* const regions_;
   uint32_t sequence_ = 0;           // of the next request
   uint32_t broken_generation_ = 0;  // this one and earlier ones are flushed

@@ -27,7 +27,7 @@ class TcpVerbsTest : public ::testing::Test {
   }
   void take_completions() {
     std::vector<Completion> out(100);
-    const size_t count = net_.wire(0).poll_completions(out);
+    const size_t count = net_.wire(0).poll_completions(Domain::kEngine, out);
     done_.insert(done_.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count));
   }
   // Waits for the completions of everything posted so far.
@@ -40,7 +40,7 @@ class TcpVerbsTest : public ::testing::Test {
     return std::exchange(done_, {});
   }
   VerbStatus one(const Verb& v) {
-    EXPECT_TRUE(net_.wire(0).post(kB, {&v, 1}));
+    EXPECT_TRUE(net_.wire(0).post(kB, Domain::kEngine, {&v, 1}));
     return completions(1).at(0).status;
   }
   std::byte* memory() { return net_.node(1).region->base(); }
@@ -54,14 +54,14 @@ TEST_F(TcpVerbsTest, AResetQueueIsNotBrokenByLateReplies) {
   uint64_t word = 1;
   const Verb good = verb(VerbKind::kWrite, 0, &word, 8, 1);
   const Verb bad = verb(VerbKind::kRead, 1 << 30, &word, 8, 2);
-  ASSERT_TRUE(net_.wire(0).post(kB, {&bad, 1}));
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(net_.wire(0).post(kB, {&good, 1}));
+  ASSERT_TRUE(net_.wire(0).post(kB, Domain::kEngine, {&bad, 1}));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(net_.wire(0).post(kB, Domain::kEngine, {&good, 1}));
   ASSERT_TRUE(net_.until_polling([&] {
     std::vector<Completion> out(1);  // only the first
-    return net_.wire(0).poll_completions(out) == 1;
+    return net_.wire(0).poll_completions(Domain::kEngine, out) == 1;
   }));
-  net_.wire(0).reset(kB);
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(net_.wire(0).post(kB, {&good, 1}));
+  net_.wire(0).reset(kB, Domain::kEngine);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(net_.wire(0).post(kB, Domain::kEngine, {&good, 1}));
   const auto done = completions(10);
   for (size_t i = 0; i < 10; ++i) EXPECT_EQ(done[i].status, i < 5 ? VerbStatus::kFlushed : VerbStatus::kDone) << i;
 }
@@ -76,14 +76,14 @@ TEST_F(TcpVerbsTest, ABrokenQueueCompletesInOrder) {
   // The refusal of the first has arrived, the reply to the second has not.
   TcpOutput output(1 << 20);
   Completions done(100);
-  TcpVerbQueue queue(kB, &done);
+  TcpVerbQueue queue(kB, Domain::kEngine, &done);
   ASSERT_TRUE(queue.post({&bad, 1}, output) && queue.post({&quiet, 1}, output));
   TcpFault fault;
   TcpFrame refused{};
-  refused.reply = {0, static_cast<uint8_t>(VerbStatus::kRefused), {0, 0, 0}};
+  refused.reply = {0, static_cast<uint8_t>(VerbStatus::kRefused), 0, {0, 0}};
   ASSERT_TRUE(queue.take_reply(refused, &fault));
   EXPECT_FALSE(queue.post({&later, 1}, output)) << "its completion would come before that of the second";
-  refused.reply = {1, static_cast<uint8_t>(VerbStatus::kFlushed), {0, 0, 0}};
+  refused.reply = {1, static_cast<uint8_t>(VerbStatus::kFlushed), 0, {0, 0}};
   ASSERT_TRUE(queue.take_reply(refused, &fault));
   EXPECT_TRUE(queue.post({&later, 1}, output)) << "flushed at once";
   std::vector<Completion> all(10);
@@ -103,14 +103,14 @@ TEST_F(TcpVerbsTest, WhatWasPostedUnderOneGrantDoesNotLandUnderTheNext) {
   // the first of its generation either.
   const Verb bad = verb(VerbKind::kRead, 1 << 30, &word, 8, 2);
   ASSERT_EQ(one(bad), VerbStatus::kRefused);
-  net_.wire(0).reset(kB);
-  ASSERT_TRUE(net_.wire(0).post(kB, {&write, 1}));
+  net_.wire(0).reset(kB, Domain::kEngine);
+  ASSERT_TRUE(net_.wire(0).post(kB, Domain::kEngine, {&write, 1}));
   net_.receive(0);
-  net_.node(1).regions.revoke(kA);
-  net_.node(1).regions.grant(kA);
+  net_.node(1).regions.revoke(kA, Domain::kEngine);
+  net_.node(1).regions.grant(kA, Domain::kEngine);
   EXPECT_EQ(completions(1).at(0).status, VerbStatus::kRefused);
   EXPECT_EQ(load_shared(memory()), 0U);
-  net_.wire(0).reset(kB);
+  net_.wire(0).reset(kB, Domain::kEngine);
   EXPECT_EQ(one(write), VerbStatus::kDone) << "the announcement of the grant came with the refusal";
   EXPECT_EQ(load_shared(memory()), 42U);
 }
@@ -120,23 +120,23 @@ TEST_F(TcpVerbsTest, ALostConnectionFlushes) {
   std::vector<Verb> verbs;
   for (size_t i = 0; i < words.size(); ++i) verbs.push_back(verb(VerbKind::kFetchAdd, 0, &words[i], 8, i));
   for (Verb& v : verbs) v.signalled = v.tag % 2 == 0;
-  ASSERT_TRUE(net_.wire(0).post(kB, verbs));
+  ASSERT_TRUE(net_.wire(0).post(kB, Domain::kEngine, verbs));
   net_.receive(0);
   net_.node(1).interconnect.reset();
-  ASSERT_TRUE(net_.wire(0).post(kB, verbs));
+  ASSERT_TRUE(net_.wire(0).post(kB, Domain::kEngine, verbs));
   const auto done = completions(200);
   for (size_t i = 0; i < done.size(); ++i) {
     EXPECT_EQ(done[i].status, VerbStatus::kFlushed);
     EXPECT_EQ(done[i].tag, i % 100);
   }
-  ASSERT_TRUE(net_.wire(0).post(kB, verbs));
+  ASSERT_TRUE(net_.wire(0).post(kB, Domain::kEngine, verbs));
   EXPECT_EQ(completions(100).size(), 100U) << "nobody there";
 }
 
 TEST_F(TcpVerbsTest, AnotherAdmissionFlushes) {
   uint64_t word = 7;
   const Verb add = verb(VerbKind::kFetchAdd, 0, &word, 8, 5);
-  ASSERT_TRUE(net_.wire(0).post(kB, {&add, 1}));
+  ASSERT_TRUE(net_.wire(0).post(kB, Domain::kEngine, {&add, 1}));
   net_.receive(0);
   net_.wire(0).accept_incarnation(kB, 0);
   take_completions();
@@ -155,15 +155,15 @@ TEST_F(TcpVerbsTest, TheQueueIsBoundedAndTakesAllOrNothing) {
   std::vector<std::byte> local(kTcpVerbBytesMax);
   const Verb read = verb(VerbKind::kRead, 0, local.data(), kTcpVerbBytesMax, 0);
   size_t posted = 0;
-  while (net_.wire(0).post(kB, {&read, 1})) ++posted;
+  while (net_.wire(0).post(kB, Domain::kEngine, {&read, 1})) ++posted;
   EXPECT_EQ(posted, kTcpVerbWindowBytes / (kTcpVerbBytesMax + 16));
   EXPECT_EQ(completions(posted).size(), posted);
   uint64_t word = 0;
   const std::vector<Verb> adds(600, verb(VerbKind::kFetchAdd, 0, &word, 8, 0));
-  ASSERT_TRUE(net_.wire(0).post(kB, adds));
-  EXPECT_FALSE(net_.wire(0).post(kB, adds)) << "over kTcpVerbsMax";
+  ASSERT_TRUE(net_.wire(0).post(kB, Domain::kEngine, adds));
+  EXPECT_FALSE(net_.wire(0).post(kB, Domain::kEngine, adds)) << "over kTcpVerbsMax";
   EXPECT_EQ(completions(600).size(), 600U);
-  EXPECT_TRUE(net_.wire(0).post(kB, adds));
+  EXPECT_TRUE(net_.wire(0).post(kB, Domain::kEngine, adds));
   EXPECT_EQ(completions(600).size(), 600U);
 }
 

@@ -64,7 +64,7 @@ bool TcpWire::send(NodeId to, Flow flow, ByteView packet) {
   }
   const size_t bytes = tcp_frame_bytes(packet.size());
   // A packet that follows a grant must not arrive before its announcement.
-  if (!link->served.announce(link->output) || !link->output.fits(bytes)) {
+  if (!link->announce() || !link->output.fits(bytes)) {
     ++counters_.packets_refused;
     return false;
   }
@@ -77,13 +77,14 @@ bool TcpWire::send(NodeId to, Flow flow, ByteView packet) {
   return true;
 }
 
-bool TcpWire::post(NodeId to, std::span<const Verb> verbs) {
+bool TcpWire::post(NodeId to, Domain domain, std::span<const Verb> verbs) {
   TcpLink* const link = usable(slot_of(to));
   if (link == nullptr) {
-    if (!completions_.reserve(verbs.size())) return false;
-    for (const Verb& verb : verbs) completions_.add({to, VerbStatus::kFlushed, verb.tag});
+    Completions& completions = completions_.of(domain);
+    if (!completions.reserve(verbs.size())) return false;
+    for (const Verb& verb : verbs) completions.add({to, VerbStatus::kFlushed, verb.tag});
   } else {
-    if (!link->posted.post(verbs, link->output)) return false;
+    if (!link->posted(domain).post(verbs, link->output)) return false;
     if (!link->output.empty()) waiting_.add(to);
     if (link->output.size() >= kEagerBytes && link->writable) write(*link);
   }
@@ -92,8 +93,8 @@ bool TcpWire::post(NodeId to, std::span<const Verb> verbs) {
   return true;
 }
 
-void TcpWire::reset(NodeId to) {
-  if (TcpLink* const link = slot_of(to).link) link->posted.reset();
+void TcpWire::reset(NodeId to, Domain domain) {
+  if (TcpLink* const link = slot_of(to).link) link->posted(domain).reset();
 }
 
 void TcpWire::accept_incarnation(NodeId peer, uint32_t incarnation) {
@@ -111,7 +112,7 @@ void TcpWire::accept_incarnation(NodeId peer, uint32_t incarnation) {
   } else {
     active_.remove(peer);
     ready_.remove(peer);
-    slot.link->posted.flush();
+    slot.link->flush();
   }
 }
 
@@ -202,7 +203,7 @@ void TcpWire::look() {
 void TcpWire::announce_grants() {
   for (const NodeId peer : active_) {
     TcpLink& link = *slots_[peer.value].link;
-    link.served.announce(link.output);
+    link.announce();
     if (!link.output.empty()) waiting_.add(peer);
   }
 }
@@ -284,12 +285,13 @@ bool TcpWire::take_verb(TcpLink& link, const TcpFrame& frame) {
   bool sound = true;
   if (frame.kind == TcpFrameKind::kRequest) {
     ++counters_.verbs_served;
-    sound = link.served.serve(frame, link.output, &fault);
+    const auto domain = static_cast<Domain>(frame.request.domain & ~kTcpReplies);
+    sound = link.served(domain).serve(frame, link.output, &fault);
     if (!link.output.empty()) waiting_.add(link.peer);
   } else if (frame.kind == TcpFrameKind::kReply) {
-    sound = link.posted.take_reply(frame, &fault);
+    sound = link.posted(static_cast<Domain>(frame.reply.domain)).take_reply(frame, &fault);
   } else {
-    link.posted.set_grant(frame.grant.grant);
+    link.posted(static_cast<Domain>(frame.grant.domain)).set_grant(frame.grant.grant);
   }
   if (!sound) fail(link, fault);
   return sound;
@@ -353,7 +355,7 @@ void TcpWire::let_go(NodeId peer) {
   Slot& slot = slots_[peer.value];
   TcpLink* const link = slot.link;
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->stream.fd(), nullptr);
-  link->posted.flush();
+  link->flush();
   slot.lost = link == slot.past ? 0 : link->incarnation;
   slot.link = slot.past = nullptr;
   active_.remove(peer);

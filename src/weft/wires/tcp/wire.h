@@ -58,9 +58,11 @@ class TcpWire final : public Wire {
   bool send(NodeId to, Flow flow, ByteView packet) override;
   size_t poll(std::span<Packet> out) override;
   void release() override;
-  bool post(NodeId to, std::span<const Verb> verbs) override;
-  size_t poll_completions(std::span<Completion> out) override { return completions_.poll(out); }
-  void reset(NodeId to) override;
+  bool post(NodeId to, Domain domain, std::span<const Verb> verbs) override;
+  size_t poll_completions(Domain domain, std::span<Completion> out) override {
+    return completions_.of(domain).poll(out);
+  }
+  void reset(NodeId to, Domain domain) override;
   void accept_incarnation(NodeId peer, uint32_t incarnation) override;
   bool pending() const override;
 
@@ -78,7 +80,7 @@ class TcpWire final : public Wire {
 
   // For the control thread.
   int wait_fd() const { return epoll_.get(); }
-  Completions* completions() { return &completions_; }
+  DomainCompletions* completions() { return &completions_; }
   void offer(TcpLink* link);
   // Call it after setting `dead`. True if the worker never got the link; else the worker will set `released`.
   bool withdraw(TcpLink* link);
@@ -128,7 +130,7 @@ class TcpWire final : public Wire {
   NodeSet waiting_;          // ... has output
   NodeSet blocked_;          // ... has a full socket
   NodeId first_;             // the peer to serve first
-  Completions completions_;
+  DomainCompletions completions_;
   TcpCounters counters_;
 };
 

@@ -21,7 +21,8 @@ struct Layout {
   uint32_t sequence;
   uint16_t lid;
   uint8_t mtu;
-  uint8_t reserved[5];
+  uint8_t domain;
+  uint8_t reserved[4];
   uint8_t gid[16];
 };
 static_assert(sizeof(Layout) == kVerbsMessageBytes);
@@ -61,6 +62,7 @@ std::string verbs_encode(const VerbsMessage& message) {
   Layout out{};
   out.version = message.version;
   out.kind = static_cast<uint8_t>(message.kind);
+  out.domain = static_cast<uint8_t>(message.domain);
   out.region = message.region;
   out.grant = message.grant;
   out.asked = message.asked;
@@ -90,7 +92,12 @@ bool verbs_decode(ByteView bytes, VerbsMessage* message, TcpFault* fault) {
     fault->set("bad verbs message: kind %u", in.kind);
     return false;
   }
+  if (in.domain >= kDomains) {
+    fault->set("bad verbs message: access domain %u, must be below %d", in.domain, kDomains);
+    return false;
+  }
   message->version = in.version;
+  message->domain = static_cast<Domain>(in.domain);
   message->kind = static_cast<VerbsMessageKind>(in.kind);
   if (has_address(message->kind) && !check_address(in, fault)) return false;
   if (message->kind == VerbsMessageKind::kRegion && !check_region(in, fault)) return false;

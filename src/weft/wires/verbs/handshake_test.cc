@@ -17,6 +17,7 @@ VerbsMessage sample(VerbsMessageKind kind) {
   message.grant = 5;
   message.asked = 7;
   message.region_key = 9;
+  message.domain = Domain::kFar;
   message.region_base = uint64_t{1} << 40;
   message.region_bytes = 2 << 20;
   message.address = {17, 19, 21, IBV_MTU_1024, {}};
@@ -34,6 +35,7 @@ TEST(VerbsHandshakeTest, WhatIsSaidIsHeard) {
     ASSERT_TRUE(verbs_decode(as_bytes(bytes), &heard, &fault)) << fault.text;
     EXPECT_EQ(verbs_encode(heard), bytes);
     EXPECT_EQ(heard.address.gid.raw[15], 23);
+    EXPECT_EQ(heard.domain, Domain::kFar);
     EXPECT_EQ(heard.region_base, uint64_t{1} << 40);
   }
 }
@@ -54,8 +56,10 @@ TEST(VerbsHandshakeTest, NonsenseIsNamed) {
   refused({}, "0 bytes, must be 64");
   refused(sound.substr(1), "63 bytes, must be 64");
   refused(sound + "x", "65 bytes, must be 64");
-  refused(changed(VerbsMessageKind::kGrant, [](auto& m) { m.version = 2; }),
-          "verbs version is 2 at the other side and 1");
+  refused(changed(VerbsMessageKind::kGrant, [](auto& m) { m.version = 3; }),
+          "verbs version is 3 at the other side and 2");
+  refused(changed(VerbsMessageKind::kGrant, [](auto& m) { m.domain = static_cast<Domain>(kDomains); }),
+          "access domain 2, must be below 2");
   refused(verbs_encode(sample(static_cast<VerbsMessageKind>(0))), "kind 0");
   refused(verbs_encode(sample(static_cast<VerbsMessageKind>(7))), "kind 7");
   refused(changed(VerbsMessageKind::kHello, [](auto& m) { m.address.number = 1 << 24; }), "queue pair 16777216");

@@ -35,16 +35,13 @@ uint32_t moved_bytes(const Verb& verb) {
 
 }  // namespace
 
-VerbsInitiatorQueue::VerbsInitiatorQueue(NodeId peer, std::byte* window, uint32_t key, Completions* completions,
+VerbsInitiatorQueue::VerbsInitiatorQueue(NodeId peer, Domain domain, VerbsMemory* window, Completions* completions,
                                          VerbsCounters* counters)
     : peer_(peer),
+      domain_(domain),
       window_(window),
-      key_(key),
       completions_(completions),
       counters_(counters),
-      pending_(std::make_unique<Pending[]>(kVerbsMax)),
-      works_(std::make_unique<ibv_send_wr[]>(kVerbsMax)),
-      parts_(std::make_unique<ibv_sge[]>(kVerbsMax)),
       remotes_(Regions::kRegionsMax) {}
 
 VerbsInitiatorQueue::~VerbsInitiatorQueue() { flush(); }
@@ -127,15 +124,15 @@ void VerbsInitiatorQueue::put(const Verb& verb, bool waits) {
   ibv_sge& part = parts_[posted_ % kVerbsMax];
   const size_t staged = staged_bytes(verb);
   window_tail_ = staged_at(window_tail_, staged);
-  std::byte* const at_window = window_ + window_tail_ % kWindowBytes;
+  std::byte* const at_window = window_->base() + window_tail_ % kWindowBytes;
   window_tail_ += staged;
-  part = {reinterpret_cast<uint64_t>(staged == 0 ? verb.local : at_window), moved_bytes(verb), key_};
+  part = {reinterpret_cast<uint64_t>(staged == 0 ? verb.local : at_window), moved_bytes(verb), window_->key()};
   if (verb.kind == VerbKind::kWrite && staged != 0) {
     std::memset(at_window + staged - 8, 0, 8);
     std::memcpy(at_window, verb.local, verb.bytes);
   }
   work = {};
-  work.wr_id = VerbsTag{VerbsWork::kVerb, peer_, generation_, posted_}.pack();
+  work.wr_id = VerbsTag{VerbsWork::kVerb, domain_, peer_, generation_, posted_}.pack();
   work.sg_list = &part;
   work.num_sge = part.length == 0 ? 0 : 1;
   work.opcode = opcode_of(verb.kind);
@@ -175,7 +172,7 @@ void VerbsInitiatorQueue::aim(const Verb& verb, ibv_send_wr& work, ibv_sge& part
   }
   // I2. Nothing is returned, so any window will do.
   if (remote == nullptr || remote->bytes == 0) remote = &remotes_.front();
-  part = {reinterpret_cast<uint64_t>(window_), 8, key_};
+  part = {reinterpret_cast<uint64_t>(window_->base()), 8, window_->key()};
   work.num_sge = 1;
   work.opcode = IBV_WR_RDMA_READ;
   work.send_flags &= ~static_cast<unsigned int>(IBV_SEND_INLINE);
@@ -249,6 +246,16 @@ void VerbsInitiatorQueue::set_grant(uint32_t grant) {
 
 Result<QpAddress> VerbsInitiatorQueue::ask(const VerbsNic& nic, const VerbsCq& cq, uint16_t generation,
                                            uint32_t sequence) {
+  if (!*window_) {
+    auto made = VerbsMemory::create(nic, kWindowBytes);
+    if (!made) return made.error();
+    *window_ = std::move(*made);
+  }
+  if (pending_ == nullptr) {
+    pending_ = std::make_unique<Pending[]>(kVerbsMax);
+    works_ = std::make_unique<ibv_send_wr[]>(kVerbsMax);
+    parts_ = std::make_unique<ibv_sge[]>(kVerbsMax);
+  }
   VerbsQp::Options options;
   options.sends = kVerbsMax;
   options.inline_bytes = kInlineBytes;

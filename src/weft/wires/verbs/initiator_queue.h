@@ -1,5 +1,5 @@
-// VerbsInitiatorQueue: the one-sided verbs of a worker to one peer, over a separate queue pair, so that a refused verb
-// affects neither packets nor the peer's verbs.
+// VerbsInitiatorQueue: the one-sided verbs of a worker to one access domain of a peer, over a separate queue pair, so
+// that a refused verb affects neither packets, nor the peer's verbs, nor other domains.
 //
 // The queue is opened under a grant: the peer sends the grant's number, this side asks for a queue, the peer opens one
 // (handshake.h). When the grant ends, the peer destroys its end of the queue and then announces it; this side destroys
@@ -48,13 +48,14 @@ struct VerbsCounters {
 
 class VerbsInitiatorQueue {
  public:
-  static constexpr size_t kVerbsMax = 1024;          // outstanding
+  static constexpr size_t kVerbsMax = 512;           // outstanding
   static constexpr size_t kVerbBytesMax = 64 << 10;  // of one READ or WRITE
   static constexpr size_t kWindowBytes = 1 << 20;    // of all that are outstanding
   static constexpr uint32_t kInlineBytes = 256;
 
-  // `window` has kWindowBytes and outlives it.
-  VerbsInitiatorQueue(NodeId peer, std::byte* window, uint32_t key, Completions* completions, VerbsCounters* counters);
+  // `window` outlives it, and is made, of kWindowBytes, when the first queue is asked for.
+  VerbsInitiatorQueue(NodeId peer, Domain domain, VerbsMemory* window, Completions* completions,
+                      VerbsCounters* counters);
   ~VerbsInitiatorQueue();  // flushes
 
   // Accepts all verbs or none; false if there is no room now, or the queue is being opened.
@@ -116,8 +117,8 @@ class VerbsInitiatorQueue {
   void close();
 
   const NodeId peer_;
-  std::byte* const window_;
-  const uint32_t key_;
+  const Domain domain_;
+  VerbsMemory* const window_;
   Completions* const completions_;
   VerbsCounters* const counters_;
   std::unique_ptr<Pending[]> pending_;    // [retired_, posted_)

@@ -11,19 +11,18 @@ Result<std::unique_ptr<VerbsLink>> VerbsLink::create(VerbsShared* shared, NodeId
   auto packets = VerbsPackets::create(shared->nic, *shared->cq, peer, shared->generation(), memory.base(), memory.key(),
                                       shared->sequence());
   if (!packets) return packets.error();
-  return std::unique_ptr<VerbsLink>(new VerbsLink(shared, peer, connection, std::move(*packets), memory));
+  return std::unique_ptr<VerbsLink>(new VerbsLink(shared, peer, connection, std::move(*packets)));
 }
 
-VerbsLink::VerbsLink(VerbsShared* shared, NodeId peer, uint64_t connection, std::unique_ptr<VerbsPackets> packets,
-                     const VerbsMemory& memory)
-    : shared_(shared),
-      peer_(peer),
-      connection_(connection),
-      packets_(std::move(packets)),
-      posted_(peer, memory.base() + VerbsPackets::kMemoryBytes, memory.key(), &shared->completions, &shared->counters) {
+VerbsLink::VerbsLink(VerbsShared* shared, NodeId peer, uint64_t connection, std::unique_ptr<VerbsPackets> packets)
+    : shared_(shared), peer_(peer), connection_(connection), packets_(std::move(packets)) {
+  for (const Domain domain : kAllDomains) {
+    posted_.emplace_back(peer, domain, &shared->windows[peer.value][index_of(domain)], &shared->completions.of(domain),
+                         &shared->counters);
+  }
 }
 
-VerbsLink::~VerbsLink() { shared_->served[peer_.value].close(); }
+VerbsLink::~VerbsLink() { shared_->close(peer_); }
 
 bool VerbsLink::broken(const Error& error, TcpFault* fault) const {
   fault->set("%.180s", error.detail.c_str());
@@ -38,8 +37,10 @@ bool VerbsLink::send(ByteView packet) {
 bool VerbsLink::step(TcpWire& tcp, TcpFault* fault) {
   if (!send_setup(tcp) || !up()) return true;
   if (!announce(fault) && fault->text[0] != '\0') return false;
-  if (open_answer_ && send_control(*open_answer_)) open_answer_.reset();
-  if (!ask(fault)) return false;
+  if (answers_waiting_ != 0) send_answers();
+  for (const Domain domain : kAllDomains) {
+    if (!ask(domain, fault)) return false;
+  }
   if (const int error = packets_->post(); error != 0) {
     fault->set("%.100s: sends are not taken: %s", shared_->nic.name().c_str(), tcp_error_text(error));
     return false;
@@ -65,18 +66,38 @@ bool VerbsLink::send_setup(TcpWire& tcp) {
 
 // False if there is no room now, or with a fault.
 bool VerbsLink::announce(TcpFault* fault) {
-  const uint32_t grant = shared_->grant_to(peer_);
-  const size_t regions = grant == 0 ? 0 : shared_->registered->added();
-  if (announced_ == grant && regions_announced_ >= regions) [[likely]]
+  const uint64_t changes = shared_->regions == nullptr ? 0 : shared_->regions->changes();
+  const bool all_regions = !granted_ || regions_announced_ >= shared_->registered->added();
+  if (changes == announced_changes_ && all_regions) [[likely]]
     return true;
-  if (grant != 0 && !announce_regions(fault)) return false;
-  if (announced_ == grant) return true;
+  granted_ = false;
+  for (const Domain domain : kAllDomains) granted_ |= shared_->grant_to(peer_, domain) != 0;
+  if (granted_ && !announce_regions(fault)) return false;
+  for (const Domain domain : kAllDomains) {
+    if (!announce_grant(domain)) return false;
+  }
+  announced_changes_ = changes;
+  return true;
+}
+
+bool VerbsLink::announce_grant(Domain domain) {
+  std::optional<uint32_t>& announced = announced_[index_of(domain)];
   VerbsMessage message;
   message.kind = VerbsMessageKind::kGrant;
-  message.grant = grant;
+  message.domain = domain;
+  message.grant = shared_->grant_to(peer_, domain);
+  if (announced == message.grant) return true;
   if (!send_control(message)) return false;
-  announced_ = grant;
+  announced = message.grant;
   return true;
+}
+
+void VerbsLink::send_answers() {
+  for (std::optional<VerbsMessage>& answer : open_answers_) {
+    if (!answer || !send_control(*answer)) continue;
+    answer.reset();
+    --answers_waiting_;
+  }
 }
 
 bool VerbsLink::announce_regions(TcpFault* fault) {
@@ -95,12 +116,13 @@ bool VerbsLink::announce_regions(TcpFault* fault) {
   return true;
 }
 
-bool VerbsLink::ask(TcpFault* fault) {
+bool VerbsLink::ask(Domain domain, TcpFault* fault) {
   VerbsMessage message;
   message.kind = VerbsMessageKind::kAsk;
-  message.grant = posted_.wants_queue();
+  message.domain = domain;
+  message.grant = posted(domain).wants_queue();
   if (message.grant == 0 || !packets_->has_room()) return true;
-  const auto address = posted_.ask(shared_->nic, *shared_->cq, shared_->generation(), shared_->sequence());
+  const auto address = posted(domain).ask(shared_->nic, *shared_->cq, shared_->generation(), shared_->sequence());
   if (!address) return broken(address.error(), fault);
   message.address = *address;
   return send_control(message);
@@ -119,15 +141,17 @@ bool VerbsLink::on_message(ByteView bytes, bool over_tcp, TcpFault* fault) {
     case VerbsMessageKind::kReady:
       return on_setup_message(message, fault);
     case VerbsMessageKind::kRegion:
-      posted_.set_region(RegionId(message.region), message.region_base, message.region_bytes, message.region_key);
+      for (VerbsInitiatorQueue& queue : posted_) {
+        queue.set_region(RegionId(message.region), message.region_base, message.region_bytes, message.region_key);
+      }
       return true;
     case VerbsMessageKind::kGrant:
-      posted_.set_grant(message.grant);
+      posted(message.domain).set_grant(message.grant);
       return true;
     case VerbsMessageKind::kAsk:
       return answer(message, fault);
     case VerbsMessageKind::kOpen:
-      if (const auto opened = posted_.open(message.asked, message.address); !opened)
+      if (const auto opened = posted(message.domain).open(message.asked, message.address); !opened)
         return broken(opened.error(), fault);
       return true;
   }
@@ -150,18 +174,23 @@ bool VerbsLink::on_setup_message(const VerbsMessage& message, TcpFault* fault) {
 }
 
 bool VerbsLink::answer(const VerbsMessage& ask, TcpFault* fault) {
-  open_answer_.reset();
+  std::optional<VerbsMessage>& waiting = open_answers_[index_of(ask.domain)];
+  if (waiting) --answers_waiting_;
+  waiting.reset();
   if (shared_->regions == nullptr) return true;
-  const auto address = shared_->served[peer_.value].open(shared_->nic, *shared_->cq, *shared_->regions, peer_,
-                                                         ask.grant, ask.address, shared_->sequence());
+  const auto address = shared_->served_to(peer_, ask.domain)
+                           .open(shared_->nic, *shared_->cq, *shared_->regions, peer_, ask.domain, ask.grant,
+                                 ask.address, shared_->sequence());
   if (!address) return broken(address.error(), fault);
   if (!*address) return true;  // the message that this grant has ended is on its way
   ++shared_->counters.queues_opened;
   VerbsMessage message;
   message.kind = VerbsMessageKind::kOpen;
+  message.domain = ask.domain;
   message.asked = ask.address.number;
   message.address = **address;
-  open_answer_ = message;
+  waiting = message;
+  ++answers_waiting_;
   return true;
 }
 

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 
@@ -32,24 +33,31 @@ struct VerbsShared {
   Regions* const regions;  // may be nullptr
   VerbsRegions* const registered;
   std::unique_ptr<VerbsCq> cq;
-  std::array<VerbsTargetQueue, kNodesMax> served;  // the control thread closes them
-  Completions completions;
+  std::array<std::array<VerbsTargetQueue, kDomains>, kNodesMax> served;  // the control thread closes them
+  std::array<std::array<VerbsMemory, kDomains>, kNodesMax> windows;      // of initiator queues, by peer
+  DomainCompletions completions;
   VerbsCounters counters;
   Random random;
   uint16_t last_generation = 0;
 
   uint16_t generation() { return ++last_generation == 0 ? ++last_generation : last_generation; }
-  uint32_t grant_to(NodeId peer) const { return regions == nullptr ? 0 : regions->grant_of(peer); }
+  VerbsTargetQueue& served_to(NodeId peer, Domain domain) { return served[peer.value][index_of(domain)]; }
+  void close(NodeId peer) {
+    for (VerbsTargetQueue& queue : served[peer.value]) queue.close();
+  }
+  uint32_t grant_to(NodeId peer, Domain domain) const {
+    return regions == nullptr ? 0 : regions->grant_of(peer, domain);
+  }
   uint32_t sequence() { return static_cast<uint32_t>(random.below(kVerbsNumberMax + 1)); }
 };
 
 class VerbsLink {
  public:
-  static constexpr size_t kMemoryBytes = VerbsPackets::kMemoryBytes + VerbsInitiatorQueue::kWindowBytes;
   // The number of completions that may be in the completion queue at a time.
-  static constexpr size_t kWorkMax = VerbsPackets::kSends + VerbsPackets::kReceives + VerbsInitiatorQueue::kVerbsMax;
+  static constexpr size_t kWorkMax =
+      VerbsPackets::kSends + VerbsPackets::kReceives + kDomains * VerbsInitiatorQueue::kVerbsMax;
 
-  // `connection` as TcpWire names it. `memory` has kMemoryBytes and outlives it.
+  // `connection` as TcpWire names it. `memory` has VerbsPackets::kMemoryBytes and outlives it.
   static Result<std::unique_ptr<VerbsLink>> create(VerbsShared* shared, NodeId peer, uint64_t connection,
                                                    const VerbsMemory& memory);
   ~VerbsLink();
@@ -58,8 +66,8 @@ class VerbsLink {
 
   uint64_t connection() const { return connection_; }
   bool up() const { return ready_sent_ && ready_received_; }
-  bool waiting() const { return packets_->waiting() || open_answer_.has_value(); }
-  VerbsInitiatorQueue& posted() { return posted_; }
+  bool waiting() const { return packets_->waiting() || answers_waiting_ != 0; }
+  VerbsInitiatorQueue& posted(Domain domain) { return posted_[index_of(domain)]; }
   VerbsPackets& packets() { return *packets_; }
 
   // False if there is no room now.
@@ -70,29 +78,33 @@ class VerbsLink {
   bool on_message(ByteView bytes, bool over_tcp, TcpFault* fault);
 
  private:
-  VerbsLink(VerbsShared* shared, NodeId peer, uint64_t connection, std::unique_ptr<VerbsPackets> packets,
-            const VerbsMemory& memory);
+  VerbsLink(VerbsShared* shared, NodeId peer, uint64_t connection, std::unique_ptr<VerbsPackets> packets);
   bool on_setup_message(const VerbsMessage& message, TcpFault* fault);
   bool answer(const VerbsMessage& ask, TcpFault* fault);
   bool send_setup(TcpWire& tcp);
   bool send_control(const VerbsMessage& message) { return packets_->send_control(as_bytes(verbs_encode(message))); }
   bool announce(TcpFault* fault);
   bool announce_regions(TcpFault* fault);
-  bool ask(TcpFault* fault);
+  bool announce_grant(Domain domain);
+  void send_answers();
+  bool ask(Domain domain, TcpFault* fault);
   bool broken(const Error& error, TcpFault* fault) const;
 
   VerbsShared* const shared_;
   const NodeId peer_;
   const uint64_t connection_;
   std::unique_ptr<VerbsPackets> packets_;
-  VerbsInitiatorQueue posted_;
+  std::deque<VerbsInitiatorQueue> posted_;  // by domain
   bool hello_sent_ = false;
   bool hello_received_ = false;
   bool ready_sent_ = false;
   bool ready_received_ = false;
-  std::optional<uint32_t> announced_;  // the grant that was announced to the peer
+  std::array<std::optional<uint32_t>, kDomains> announced_;  // the grants that were announced to the peer
+  uint64_t announced_changes_ = UINT64_MAX;                  // Regions::changes() when all had been
+  bool granted_ = false;                                     // one of them is a grant
   size_t regions_announced_ = 0;
-  std::optional<VerbsMessage> open_answer_;  // the reply to the peer's last ask, not sent yet
+  std::array<std::optional<VerbsMessage>, kDomains> open_answers_;  // replies to the peer's last asks, not sent yet
+  int answers_waiting_ = 0;
 };
 
 }  // namespace weft

@@ -85,18 +85,30 @@ Result<std::unique_ptr<VerbsNic>> VerbsNic::open(const VerbsDeviceSelector& choi
     return bad(where + ": there is no GID " + std::to_string(choice.gid_index) + ": there are " + there);
   }
   nic->name_ = where + " GID " + std::to_string(nic->gid_->index) + " (" + nic->gid_->text + ")";
-  nic->domain_ = (*library)->alloc_pd(context);
-  if (nic->domain_ == nullptr) return Error{Code::kOs, nic->name_ + ": no protection domain: " + os_text()};
+  nic->own_ = (*library)->alloc_pd(context);
+  bool all = nic->own_ != nullptr;
+  for (ibv_pd*& protection : nic->served_) {
+    protection = (*library)->alloc_pd(context);
+    all &= protection != nullptr;
+  }
+  if (!all) {
+    return Error{Code::kOs, nic->name_ + ": " + std::to_string(kDomains + 1) +
+                                " protection domains are needed: " + os_text() + " (the device's limit is " +
+                                std::to_string(nic->device_.attributes.max_pd) + ")"};
+  }
   return nic;
 }
 
 VerbsNic::~VerbsNic() {
-  if (domain_ != nullptr) library_.dealloc_pd(domain_);
+  for (ibv_pd* const protection : served_) {
+    if (protection != nullptr) library_.dealloc_pd(protection);
+  }
+  if (own_ != nullptr) library_.dealloc_pd(own_);
   library_.close_device(context_);
 }
 
-ibv_mr* VerbsNic::register_memory(void* base, size_t bytes, int access, std::string* why) const {
-  ibv_mr* const made = library_.reg_mr(domain_, base, bytes, access);
+ibv_mr* VerbsNic::register_memory(ibv_pd* protection, void* base, size_t bytes, int access, std::string* why) const {
+  ibv_mr* const made = library_.reg_mr(protection, base, bytes, access);
   if (made == nullptr) *why = name_ + ": " + memory_problem(bytes, errno);
   return made;
 }
@@ -109,7 +121,8 @@ Result<VerbsMemory> VerbsMemory::create(const VerbsNic& nic, size_t bytes) {
     return Error{Code::kNoMemory, "no " + std::to_string(bytes) + " bytes for the buffers of a connection"};
   }
   std::string why;
-  memory.registration_ = nic.register_memory(memory.mapping_.base(), bytes, IBV_ACCESS_LOCAL_WRITE, &why);
+  memory.registration_ =
+      nic.register_memory(nic.protection(), memory.mapping_.base(), bytes, IBV_ACCESS_LOCAL_WRITE, &why);
   if (memory.registration_ == nullptr) return Error{Code::kOs, why};
   return memory;
 }
@@ -132,11 +145,12 @@ VerbsRegions::~VerbsRegions() {
 Result<size_t> VerbsRegions::refresh() {
   const std::scoped_lock lock(mutex_);
   while (registrations_.size() < added()) {
-    Region* const region = regions_->find(RegionId(static_cast<uint16_t>(registrations_.size())));
+    const RegionId id(static_cast<uint16_t>(registrations_.size()));
+    Region* const region = regions_->find(id);
     region->pin();
     std::string why;
     ibv_mr* const made = nic_.register_memory(
-        region->base(), region->bytes(),
+        nic_.protection(regions_->domain_of(id)), region->base(), region->bytes(),
         IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC, &why);
     if (made == nullptr) return Error{Code::kOs, "region " + std::to_string(registrations_.size()) + ": " + why};
     registrations_.push_back(made);

@@ -1,11 +1,14 @@
-// VerbsNic: an open RDMA device, with the port and the GID that this node uses, and the one protection domain that all
-// its workers share.
+// VerbsNic: an open RDMA device, with the port and the GID that this node uses, and its protection domains, which all
+// workers share: one for the node's own buffers and queues, and one for each access domain, with the regions of that
+// domain and the queue pairs by which peers reach them. So the device itself refuses a verb on a region of another
+// domain.
 //
 // Created once at start-up. Any thread may call its functions, like those of libibverbs.
 #pragma once
 
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -31,7 +34,8 @@ class VerbsNic {
 
   const VerbsLibrary& library() const { return library_; }
   ibv_context* context() const { return context_; }
-  ibv_pd* domain() const { return domain_; }
+  ibv_pd* protection() const { return own_; }
+  ibv_pd* protection(Domain domain) const { return served_[index_of(domain)]; }
   const VerbsDevice& device() const { return device_; }
   const VerbsPort& port() const { return *port_; }
   const VerbsGid& gid() const { return *gid_; }
@@ -39,14 +43,15 @@ class VerbsNic {
   bool atomic_with_cpu() const { return device_.attributes.atomic_cap == IBV_ATOMIC_GLOB; }
 
   // nullptr if the device refuses; `why` says what to do.
-  ibv_mr* register_memory(void* base, size_t bytes, int access, std::string* why) const;
+  ibv_mr* register_memory(ibv_pd* protection, void* base, size_t bytes, int access, std::string* why) const;
 
  private:
   VerbsNic(const VerbsLibrary& library, ibv_context* context) : library_(library), context_(context) {}
 
   const VerbsLibrary& library_;
   ibv_context* const context_;
-  ibv_pd* domain_ = nullptr;
+  ibv_pd* own_ = nullptr;
+  std::array<ibv_pd*, kDomains> served_{};
   VerbsDevice device_;
   const VerbsPort* port_ = nullptr;
   const VerbsGid* gid_ = nullptr;

@@ -42,6 +42,7 @@ Result<void> NicLoopbackAtomics::open() {
   if (!posted) return posted.error();
   options.sequence = new_sequence();
   options.remote_access = IBV_ACCESS_REMOTE_ATOMIC;
+  options.protection = nic_.protection(Domain::kEngine);
   auto served = VerbsQp::create(nic_, *cq_, options);
   if (!served) return served.error();
   if (const auto connected = (*served)->connect((*posted)->address(), false); !connected) return connected.error();

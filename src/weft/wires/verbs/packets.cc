@@ -29,7 +29,7 @@ VerbsPackets::VerbsPackets(std::unique_ptr<VerbsQp> qp, NodeId peer, uint16_t ge
     : qp_(std::move(qp)), peer_(peer), generation_(generation), memory_(memory), key_(key) {
   for (uint32_t i = 0; i < kReceives; ++i) {
     receive_parts_[i] = {reinterpret_cast<uint64_t>(receive_buffer(i)), kPacketBytesMax, key_};
-    receives_[i].wr_id = VerbsTag{VerbsWork::kReceive, peer_, generation_, i}.pack();
+    receives_[i].wr_id = VerbsTag{VerbsWork::kReceive, Domain::kEngine, peer_, generation_, i}.pack();
     receives_[i].sg_list = &receive_parts_[i];
     receives_[i].num_sge = 1;
   }
@@ -43,7 +43,7 @@ bool VerbsPackets::add(ByteView bytes, ibv_wr_opcode opcode) {
   part = {reinterpret_cast<uint64_t>(send_buffer(index)), static_cast<uint32_t>(bytes.size()), key_};
   ibv_send_wr& send = sends_[index % kSends];
   send = {};
-  send.wr_id = VerbsTag{VerbsWork::kSend, peer_, generation_, index}.pack();
+  send.wr_id = VerbsTag{VerbsWork::kSend, Domain::kEngine, peer_, generation_, index}.pack();
   send.sg_list = &part;
   send.num_sge = 1;
   send.opcode = opcode;

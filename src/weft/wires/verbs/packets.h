@@ -33,16 +33,18 @@ namespace weft {
 enum class VerbsWork : uint8_t { kSend = 1, kReceive = 2, kVerb = 3 };
 struct VerbsTag {
   VerbsWork work;
+  Domain domain;  // of a verb
   NodeId peer;
   uint16_t generation;  // of the queue pair: completions that an earlier one left are ignored
   uint32_t index;
 
   uint64_t pack() const {
-    return uint64_t{static_cast<uint8_t>(work)} << 56 | uint64_t{peer.value} << 48 | uint64_t{generation} << 32 | index;
+    return uint64_t{static_cast<uint8_t>(domain)} << 60 | uint64_t{static_cast<uint8_t>(work)} << 56 |
+           uint64_t{peer.value} << 48 | uint64_t{generation} << 32 | index;
   }
   static VerbsTag unpack(uint64_t id) {
-    return {static_cast<VerbsWork>(id >> 56), NodeId(static_cast<uint8_t>(id >> 48)), static_cast<uint16_t>(id >> 32),
-            static_cast<uint32_t>(id)};
+    return {static_cast<VerbsWork>(id >> 56 & 0xf), static_cast<Domain>(id >> 60),
+            NodeId(static_cast<uint8_t>(id >> 48)), static_cast<uint16_t>(id >> 32), static_cast<uint32_t>(id)};
   }
 };
 

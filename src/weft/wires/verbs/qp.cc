@@ -67,7 +67,7 @@ Result<std::unique_ptr<VerbsQp>> VerbsQp::create(const VerbsNic& nic, const Verb
   for (uint32_t bytes = options.inline_bytes; made == nullptr; bytes /= 2) {
     ibv_qp_init_attr attributes = wanted;
     attributes.cap.max_inline_data = bytes;
-    made = nic.library().create_qp(nic.domain(), &attributes);
+    made = nic.library().create_qp(options.protection != nullptr ? options.protection : nic.protection(), &attributes);
     if (made != nullptr) wanted.cap.max_inline_data = std::min(attributes.cap.max_inline_data, options.inline_bytes);
     if (made == nullptr && bytes == 0) {
       return os_error(nic,

@@ -57,9 +57,10 @@ class VerbsQp {
   struct Options {
     uint32_t sends = 1;
     uint32_t receives = 1;
-    uint32_t inline_bytes = 0;  // at most; fewer if the device supports fewer
-    int remote_access = 0;      // IBV_ACCESS_REMOTE_*: what the other end may do here
-    uint32_t sequence = 0;      // of the first packet it sends
+    uint32_t inline_bytes = 0;     // at most; fewer if the device supports fewer
+    int remote_access = 0;         // IBV_ACCESS_REMOTE_*: what the other end may do here
+    uint32_t sequence = 0;         // of the first packet it sends
+    ibv_pd* protection = nullptr;  // nullptr: the node's own
   };
   // The new queue pair accepts receives, and is not connected.
   static Result<std::unique_ptr<VerbsQp>> create(const VerbsNic& nic, const VerbsCq& cq, const Options& options);

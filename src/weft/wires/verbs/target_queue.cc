@@ -5,13 +5,14 @@
 namespace weft {
 
 Result<std::optional<QpAddress>> VerbsTargetQueue::open(const VerbsNic& nic, const VerbsCq& cq, const Regions& regions,
-                                                        NodeId peer, uint32_t grant, const QpAddress& asker,
-                                                        uint32_t sequence) {
+                                                        NodeId peer, Domain domain, uint32_t grant,
+                                                        const QpAddress& asker, uint32_t sequence) {
   const std::scoped_lock lock(mutex_);
-  if (grant == 0 || regions.grant_of(peer) != grant) return std::optional<QpAddress>();
+  if (grant == 0 || regions.grant_of(peer, domain) != grant) return std::optional<QpAddress>();
   qp_.reset();
   VerbsQp::Options options;
   options.sequence = sequence;
+  options.protection = nic.protection(domain);
   options.remote_access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
   auto made = VerbsQp::create(nic, cq, options);
   if (!made) return made.error();

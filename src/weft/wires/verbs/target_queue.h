@@ -1,8 +1,8 @@
-// VerbsTargetQueue: the target's end of one peer's queue for verbs, for one worker.
+// VerbsTargetQueue: the target's end of one peer's queue for verbs on one access domain, for one worker.
 //
 // The worker opens it when the peer asks and has a grant; the control thread closes it when the grant ends. Both take a
 // lock: either the worker sees that the grant has ended, or the control thread sees the queue pair and destroys it. So
-// when Regions::revoke returns, nothing that the peer posted earlier lands. No other queue pair gives a peer access to
+// when Regions::close returns, nothing that the peer posted earlier lands. No other queue pair gives a peer access to
 // memory.
 #pragma once
 
@@ -22,7 +22,7 @@ class VerbsTargetQueue {
   // Opens a new queue for the end at `asker`, under this grant, and closes the previous one. Empty if the peer's grant
   // is a different one by now.
   Result<std::optional<QpAddress>> open(const VerbsNic& nic, const VerbsCq& cq, const Regions& regions, NodeId peer,
-                                        uint32_t grant, const QpAddress& asker, uint32_t sequence);
+                                        Domain domain, uint32_t grant, const QpAddress& asker, uint32_t sequence);
   void close();
 
  private:

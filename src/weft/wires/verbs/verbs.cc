@@ -61,13 +61,13 @@ void VerbsInterconnect::leave(NodeId peer) {
   for (const auto& wire : wires_) wire->withdraw(peer);
 }
 
-void VerbsInterconnect::publish(NodeId peer, uint32_t grants) {
+void VerbsInterconnect::publish(NodeId peer, Domain domain, uint32_t grants) {
   if (peer.value >= kNodesMax) return;
   // Pinning a large region takes longer than a lease, so no worker should have to. If it fails, the worker that
   // announces to the peer fails again, and reports it.
   if (grants % 2 == 1) static_cast<void>(registered_->refresh());
   for (const auto& wire : wires_) {
-    if (grants % 2 == 0) wire->revoke(peer);
+    if (grants % 2 == 0) wire->revoke(peer, domain);
     wire->wake();
   }
 }

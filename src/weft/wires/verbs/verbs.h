@@ -19,7 +19,7 @@
 // A peer's death shows when its tcp connection closes, or when its device does not respond (qp.cc says how long that
 // takes); both are kDown, with device, port and GID.
 //
-// Grants: Regions::revoke(peer) destroys the peer's queue pairs at this node before it returns.
+// Grants: Regions::close(peer, domain) destroys the peer's queue pairs of that domain at this node before it returns.
 #pragma once
 
 #include <memory>
@@ -73,8 +73,8 @@ class VerbsInterconnect final : public Interconnect, private RemoteInitiators {
 
  private:
   VerbsInterconnect(NodeId self, Regions* regions) : self_(self), regions_(regions) {}
-  void publish(NodeId peer, uint32_t grants) override;
-  bool inside(NodeId) override { return false; }  // publish() has waited
+  void publish(NodeId peer, Domain domain, uint32_t grants) override;
+  bool inside(NodeId, Domain) override { return false; }  // publish() has waited
 
   const NodeId self_;
   Regions* const regions_;

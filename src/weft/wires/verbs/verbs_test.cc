@@ -36,7 +36,7 @@ class VerbsTest : public ::testing::Test {
     std::vector<Completion> done;
     EXPECT_TRUE(net_->until_polling([&] {
       std::vector<Completion> out(100);
-      const size_t got = net_->wire(node).poll_completions(out);
+      const size_t got = net_->wire(node).poll_completions(Domain::kEngine, out);
       done.insert(done.end(), out.begin(), out.begin() + static_cast<std::ptrdiff_t>(got));
       return done.size() >= count;
     })) << done.size()
@@ -44,7 +44,7 @@ class VerbsTest : public ::testing::Test {
     return done;
   }
   void post(size_t from, NodeId to, const Verb& v) {
-    EXPECT_TRUE(net_->until_polling([&] { return net_->wire(from).post(to, {&v, 1}); }));
+    EXPECT_TRUE(net_->until_polling([&] { return net_->wire(from).post(to, Domain::kEngine, {&v, 1}); }));
   }
   VerbStatus one(size_t from, NodeId to, const Verb& v) {
     post(from, to, v);
@@ -81,13 +81,13 @@ TEST_F(VerbsTest, WhatWasPostedUnderOneGrantDoesNotLandUnderTheNext) {
   const Verb write = verb(VerbKind::kWrite, 0, &word, 8, 1);
   ASSERT_EQ(one(0, kB, write), VerbStatus::kDone);
   store_shared(memory(), 0);
-  net_->node(1).regions.revoke(kA);
-  net_->node(1).regions.grant(kA);
+  net_->node(1).regions.revoke(kA, Domain::kEngine);
+  net_->node(1).regions.grant(kA, Domain::kEngine);
   // Node 0 has received neither message.
-  ASSERT_TRUE(net_->wire(0).post(kB, {&write, 1}));
+  ASSERT_TRUE(net_->wire(0).post(kB, Domain::kEngine, {&write, 1}));
   EXPECT_EQ(completions(0, 1).at(0).status, VerbStatus::kRefused);
   EXPECT_EQ(load_shared(memory()), 0U);
-  net_->wire(0).reset(kB);
+  net_->wire(0).reset(kB, Domain::kEngine);
   EXPECT_EQ(one(0, kB, write), VerbStatus::kDone);
   EXPECT_EQ(load_shared(memory()), 42U);
 }
@@ -114,8 +114,8 @@ TEST_F(VerbsTest, WhatFollowsAReadIsHeldBackUntilItIsDone) {
     // It is behind them in the queue, but the bytes that it writes are copied now.
     uint64_t other = i + 1;
     const Verb write = verb(VerbKind::kWrite, 32, &other, 8, 6);
-    ASSERT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, verbs); }));
-    ASSERT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, {&write, 1}); }));
+    ASSERT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, Domain::kEngine, verbs); }));
+    ASSERT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, Domain::kEngine, {&write, 1}); }));
     other = 0;
     const auto done = completions(0, 4);
     ASSERT_EQ(done.size(), 4U);
@@ -146,7 +146,7 @@ TEST_F(VerbsTest, WhatIsHeldBackIsFlushedWithTheQueue) {
       add.operand = 1;
       std::vector<Verb> verbs = {verb(VerbKind::kRead, 0, copy.data(), 8, 99), add};
       verbs[0].signalled = false;
-      ASSERT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, verbs); }));
+      ASSERT_TRUE(net_->until_polling([&] { return net_->wire(0).post(kB, Domain::kEngine, verbs); }));
     }
   };
   post_all();
@@ -156,7 +156,7 @@ TEST_F(VerbsTest, WhatIsHeldBackIsFlushedWithTheQueue) {
     EXPECT_EQ(done[i].tag, i);
     EXPECT_EQ(old[i], i);
   }
-  net_->node(1).regions.revoke(kA);
+  net_->node(1).regions.revoke(kA, Domain::kEngine);
   post_all();
   done = completions(0, kPosts);
   EXPECT_NE(done.back().status, VerbStatus::kDone);
@@ -170,7 +170,7 @@ TEST_F(VerbsTest, ALostPeerFlushes) {
   ASSERT_EQ(one(0, kB, add), VerbStatus::kDone);
   net_->node(1).interconnect.reset();
   const std::vector<Verb> adds(10, add);
-  ASSERT_TRUE(net_->wire(0).post(kB, adds));
+  ASSERT_TRUE(net_->wire(0).post(kB, Domain::kEngine, adds));
   const auto done = completions(0, 10);
   for (size_t i = 0; i < done.size(); ++i) {
     EXPECT_TRUE(done[i].status == VerbStatus::kFlushed || (i == 0 && done[i].status == VerbStatus::kRefused));
@@ -184,10 +184,10 @@ TEST_F(VerbsTest, AnotherAdmissionFlushesAndEndsTheConnection) {
   uint64_t word = 1;
   const Verb add = verb(VerbKind::kFetchAdd, 0, &word, 8, 1);
   ASSERT_EQ(one(0, kB, add), VerbStatus::kDone);
-  ASSERT_TRUE(net_->wire(0).post(kB, {&add, 1}));
+  ASSERT_TRUE(net_->wire(0).post(kB, Domain::kEngine, {&add, 1}));
   net_->wire(0).accept_incarnation(kB, 0);
   std::vector<Completion> out(2);
-  ASSERT_EQ(net_->wire(0).poll_completions(out), 1U);
+  ASSERT_EQ(net_->wire(0).poll_completions(Domain::kEngine, out), 1U);
   EXPECT_EQ(out[0].status, VerbStatus::kFlushed);
   ASSERT_TRUE(net_->until_polling([&] { return net_->find(1, Kind::kDown) != nullptr; }));
 }
@@ -201,7 +201,7 @@ TEST_F(VerbsTest, ALateRegionIsReachedAndDiscardKeepsThePages) {
   ASSERT_EQ(one(0, kB, write), VerbStatus::kDone);
   write.region = net_->node(1).regions.add(later->get());
   ASSERT_TRUE(net_->until_polling([&] {
-    net_->wire(0).reset(kB);
+    net_->wire(0).reset(kB, Domain::kEngine);
     return one(0, kB, write) == VerbStatus::kDone;
   }));
   EXPECT_EQ(load_shared((*later)->base() + 4096), 42U);
@@ -216,7 +216,7 @@ TEST_F(VerbsTest, OwnRegionsAreReachedThroughTheDevice) {
   uint64_t old = 7;
   Verb swap = verb(VerbKind::kCompareSwap, 64, &old, 8, 1);
   swap.compare = 0, swap.operand = 99;
-  ASSERT_TRUE(net_->wire(1).post(kB, {&swap, 1}));
+  ASSERT_TRUE(net_->wire(1).post(kB, Domain::kEngine, {&swap, 1}));
   EXPECT_EQ(completions(1, 1).at(0).status, VerbStatus::kFlushed) << "no grant to itself: no loopback";
   net_->grant(1, 1);
   EXPECT_EQ(one(1, kB, swap), VerbStatus::kDone);
@@ -224,10 +224,10 @@ TEST_F(VerbsTest, OwnRegionsAreReachedThroughTheDevice) {
   EXPECT_EQ(load_shared(memory() + 64), 99U);
   EXPECT_EQ(net_->wire(1).counters().compare_swaps, 1U);
   EXPECT_EQ(net_->wire(1).counters().queues_opened, 1U);
-  net_->node(1).regions.revoke(kB);
+  net_->node(1).regions.revoke(kB, Domain::kEngine);
   EXPECT_EQ(one(1, kB, swap), VerbStatus::kRefused);
-  net_->node(1).regions.grant(kB);
-  net_->wire(1).reset(kB);
+  net_->node(1).regions.grant(kB, Domain::kEngine);
+  net_->wire(1).reset(kB, Domain::kEngine);
   EXPECT_EQ(one(1, kB, swap), VerbStatus::kDone);
   EXPECT_EQ(old, 99U);
 }
@@ -244,9 +244,10 @@ TEST_F(VerbsTest, AtomicsOfAPeerAndOfTheOwnNodeAddUp) {
     add.operand = 1;
     std::vector<Completion> out(64);
     for (uint64_t posted = 0, done = 0; done < kRounds;) {
-      if (posted < kRounds && posted - done < 8) posted += net_->wire(from).post(kB, {&add, 1}) ? 1 : 0;
+      if (posted < kRounds && posted - done < 8)
+        posted += net_->wire(from).post(kB, Domain::kEngine, {&add, 1}) ? 1 : 0;
       net_->receive(from);
-      const size_t got = net_->wire(from).poll_completions(out);
+      const size_t got = net_->wire(from).poll_completions(Domain::kEngine, out);
       for (size_t i = 0; i < got; ++i) ASSERT_EQ(out[i].status, VerbStatus::kDone);
       done += got;
     }

@@ -25,10 +25,15 @@ VerbsWire::VerbsWire(const VerbsNic& nic, Regions* regions, VerbsRegions* regist
     : self_(self),
       tcp_(tcp),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      shared_{nic,        regions,
-              registered, nullptr,
-              {},         Completions(std::max<size_t>(completions_max, 1)),
-              {},         Random(os_random())} {}
+      shared_{nic,
+              regions,
+              registered,
+              {},
+              {},
+              {},
+              DomainCompletions(std::max<size_t>(completions_max, 1)),
+              {},
+              Random(os_random())} {}
 
 Result<std::unique_ptr<VerbsWire>> VerbsWire::create(const VerbsNic& nic, Regions* regions, VerbsRegions* registered,
                                                      NodeId self, int nodes, size_t completions_max, TcpWire* tcp) {
@@ -67,7 +72,7 @@ size_t VerbsWire::poll(std::span<Packet> out) {
   if (tcp_->has_changes() || news_.load(std::memory_order_relaxed) || ++polls_ % kTcpEvery == 0) {
     news_.store(false, std::memory_order_seq_cst);
     receive_tcp();
-    open_loopback();
+    open_loopbacks();
   }
   step_links();
   const size_t count = take_work(out);
@@ -100,28 +105,29 @@ void VerbsWire::give_back() {
   }
 }
 
-bool VerbsWire::post(NodeId to, std::span<const Verb> verbs) {
+bool VerbsWire::post(NodeId to, Domain domain, std::span<const Verb> verbs) {
   WEFT_CHECK(to.value < kNodesMax, "a node of this cluster");
   if (to == self_) {
-    open_loopback();
-    if (loopback_ != nullptr) return loopback_->post(verbs);
+    open_loopback(domain);
+    if (loopback(domain).queue != nullptr) return loopback(domain).queue->post(verbs);
   } else if (VerbsLink* const link = link_of(to)) {
-    if (tcp_->connection(to) == link->connection()) return link->posted().post(verbs);
-    link->posted().flush();  // keeps the order of posting, also when the connection has just ended
+    if (tcp_->connection(to) == link->connection()) return link->posted(domain).post(verbs);
+    link->posted(domain).flush();  // keeps the order of posting, also when the connection has just ended
   }
-  if (!shared_.completions.reserve(verbs.size())) return false;
-  for (const Verb& verb : verbs) shared_.completions.add({to, VerbStatus::kFlushed, verb.tag});
+  Completions& completions = shared_.completions.of(domain);
+  if (!completions.reserve(verbs.size())) return false;
+  for (const Verb& verb : verbs) completions.add({to, VerbStatus::kFlushed, verb.tag});
   ++shared_.counters.doorbells;
   shared_.counters.verbs += verbs.size();
   return true;
 }
 
-void VerbsWire::reset(NodeId to) {
+void VerbsWire::reset(NodeId to, Domain domain) {
   if (to == self_) {
-    if (loopback_ != nullptr) loopback_->reset();
-    open_loopback();
+    if (loopback(domain).queue != nullptr) loopback(domain).queue->reset();
+    open_loopback(domain);
   } else if (VerbsLink* const link = link_of(to)) {
-    link->posted().reset();
+    link->posted(domain).reset();
     news_.store(true, std::memory_order_seq_cst);  // it may be necessary to ask for a new queue
   }
 }
@@ -159,7 +165,7 @@ void VerbsWire::withdraw(NodeId peer) {
   if (gate % 2 == 1) {
     while (gate_.load(std::memory_order_seq_cst) == gate) sched_yield();
   }
-  shared_.served[peer.value].close();
+  shared_.close(peer);
 }
 
 void VerbsWire::wake() {
@@ -206,7 +212,7 @@ void VerbsWire::open_links() {
 Result<void> VerbsWire::open_link(NodeId peer, uint64_t connection) {
   VerbsMemory& memory = memories_[peer.value];
   if (!memory) {
-    auto made = VerbsMemory::create(shared_.nic, VerbsLink::kMemoryBytes);
+    auto made = VerbsMemory::create(shared_.nic, VerbsPackets::kMemoryBytes);
     if (!made) return made.error();
     memory = std::move(*made);
   }
@@ -217,42 +223,46 @@ Result<void> VerbsWire::open_link(NodeId peer, uint64_t connection) {
   return {};
 }
 
+void VerbsWire::open_loopbacks() {
+  for (const Domain domain : kAllDomains) open_loopback(domain);
+}
+
 // Opens and closes the loopback with the node's grant to itself.
-void VerbsWire::open_loopback() {
-  const uint32_t grant = shared_.grant_to(self_);
-  if (loopback_ != nullptr) loopback_->set_grant(grant);
-  if (grant == 0 || grant == loopback_failed_grant_ || (loopback_ != nullptr && loopback_->wants_queue() == 0)) return;
-  const auto opened = open_loopback_queue(grant);
+void VerbsWire::open_loopback(Domain domain) {
+  Loopback& own = loopback(domain);
+  const uint32_t grant = shared_.grant_to(self_, domain);
+  if (own.queue != nullptr) own.queue->set_grant(grant);
+  if (grant == 0 || grant == own.failed_grant || (own.queue != nullptr && own.queue->wants_queue() == 0)) return;
+  const auto opened = open_loopback_queue(domain, grant);
   if (opened) return;
-  loopback_failed_grant_ = grant;
-  if (loopback_ != nullptr) loopback_->set_grant(0);
+  own.failed_grant = grant;
+  if (own.queue != nullptr) own.queue->set_grant(0);
   const std::scoped_lock lock(trouble_mutex_);
   trouble_ = "verbs to the own node: " + opened.error().detail;
 }
 
-Result<void> VerbsWire::open_loopback_queue(uint32_t grant) {
-  if (loopback_ == nullptr) {
-    auto memory = VerbsMemory::create(shared_.nic, VerbsInitiatorQueue::kWindowBytes);
-    if (!memory) return memory.error();
-    memories_[self_.value] = std::move(*memory);
-    loopback_ = std::make_unique<VerbsInitiatorQueue>(
-        self_, memories_[self_.value].base(), memories_[self_.value].key(), &shared_.completions, &shared_.counters);
-    loopback_->set_grant(grant);
+Result<void> VerbsWire::open_loopback_queue(Domain domain, uint32_t grant) {
+  std::unique_ptr<VerbsInitiatorQueue>& queue = loopback(domain).queue;
+  if (queue == nullptr) {
+    queue = std::make_unique<VerbsInitiatorQueue>(self_, domain, &shared_.windows[self_.value][index_of(domain)],
+                                                  &shared_.completions.of(domain), &shared_.counters);
+    queue->set_grant(grant);
   }
   const auto regions = shared_.registered->refresh();
   if (!regions) return regions.error();
   for (size_t region = 0; region < *regions; ++region) {
     const VerbsRegions::Entry entry = shared_.registered->at(region);
-    loopback_->set_region(RegionId(static_cast<uint16_t>(region)), entry.base, entry.bytes, entry.key);
+    queue->set_region(RegionId(static_cast<uint16_t>(region)), entry.base, entry.bytes, entry.key);
   }
-  const auto asked = loopback_->ask(shared_.nic, *shared_.cq, shared_.generation(), shared_.sequence());
+  const auto asked = queue->ask(shared_.nic, *shared_.cq, shared_.generation(), shared_.sequence());
   if (!asked) return asked.error();
-  const auto answer = shared_.served[self_.value].open(shared_.nic, *shared_.cq, *shared_.regions, self_, grant, *asked,
-                                                       shared_.sequence());
+  const auto answer =
+      shared_.served_to(self_, domain)
+          .open(shared_.nic, *shared_.cq, *shared_.regions, self_, domain, grant, *asked, shared_.sequence());
   if (!answer) return answer.error();
   if (!*answer) return {};  // the grant has just ended: the next call sees that
   ++shared_.counters.queues_opened;
-  return loopback_->open(asked->number, **answer);
+  return queue->open(asked->number, **answer);
 }
 
 std::string VerbsWire::take_trouble() {
@@ -288,9 +298,9 @@ bool VerbsWire::take(const ibv_wc& wc, Packet* out) {
   const VerbsTag tag = VerbsTag::unpack(wc.wr_id);
   if (tag.work == VerbsWork::kVerb) {
     VerbsLink* const link = tag.peer == self_ ? nullptr : link_of(tag.peer);
-    VerbsInitiatorQueue* const posted = tag.peer == self_ ? loopback_.get()
+    VerbsInitiatorQueue* const posted = tag.peer == self_ ? loopback(tag.domain).queue.get()
                                         : link == nullptr ? nullptr
-                                                          : &link->posted();
+                                                          : &link->posted(tag.domain);
     if (posted != nullptr && posted->generation() == tag.generation) posted->completed(wc, tag.index);
     return false;
   }

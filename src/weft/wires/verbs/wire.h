@@ -51,9 +51,11 @@ class VerbsWire final : public Wire {
   bool send(NodeId to, Flow flow, ByteView packet) override;
   size_t poll(std::span<Packet> out) override;
   void release() override;
-  bool post(NodeId to, std::span<const Verb> verbs) override;
-  size_t poll_completions(std::span<Completion> out) override { return shared_.completions.poll(out); }
-  void reset(NodeId to) override;
+  bool post(NodeId to, Domain domain, std::span<const Verb> verbs) override;
+  size_t poll_completions(Domain domain, std::span<Completion> out) override {
+    return shared_.completions.of(domain).poll(out);
+  }
+  void reset(NodeId to, Domain domain) override;
   void accept_incarnation(NodeId peer, uint32_t incarnation) override;
   bool pending() const override;
   bool atomic_with_cpu() const override { return shared_.nic.atomic_with_cpu(); }
@@ -70,7 +72,7 @@ class VerbsWire final : public Wire {
   // Called after the connection below was withdrawn: no poll() that begins later delivers anything from the peer, and
   // none of its verbs lands.
   void withdraw(NodeId peer);
-  void revoke(NodeId peer) { shared_.served[peer.value].close(); }  // its grant has ended
+  void revoke(NodeId peer, Domain domain) { shared_.served_to(peer, domain).close(); }  // its grant has ended
   void wake();                 // grants have changed; the worker polls once more, if it is asleep
   std::string take_trouble();  // why the loopback could not be opened; empty: no error
 
@@ -89,8 +91,9 @@ class VerbsWire final : public Wire {
   void open_links();
   Result<void> open_link(NodeId peer, uint64_t connection);
   void step_links();
-  void open_loopback();
-  Result<void> open_loopback_queue(uint32_t grant);
+  void open_loopbacks();
+  void open_loopback(Domain domain);
+  Result<void> open_loopback_queue(Domain domain, uint32_t grant);
   void give_back();
   size_t take_work(std::span<Packet> out);
   bool take(const ibv_wc& wc, Packet* out);
@@ -109,9 +112,13 @@ class VerbsWire final : public Wire {
   // For the worker.
   std::array<VerbsMemory, kNodesMax> memories_;  // by peer, kept for its next connection
   std::array<std::unique_ptr<VerbsLink>, kNodesMax> links_;
-  std::unique_ptr<VerbsInitiatorQueue> loopback_;
-  uint32_t loopback_failed_grant_ = 0;  // the grant under which the loopback could not be opened
-  NodeSet linked_;                      // those to which there is a link
+  struct Loopback {
+    std::unique_ptr<VerbsInitiatorQueue> queue;
+    uint32_t failed_grant = 0;  // the grant under which it could not be opened
+  };
+  Loopback& loopback(Domain domain) { return loopbacks_[index_of(domain)]; }
+  std::array<Loopback, kDomains> loopbacks_;
+  NodeSet linked_;  // those to which there is a link
   uint32_t polls_ = 0;
   std::vector<Handed> handed_;  // receives to post again at release()
   mutable std::array<ibv_wc, 16> work_;
