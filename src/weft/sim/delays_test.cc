@@ -1,6 +1,6 @@
 // Message delays until a stored procedure is acknowledged, and the messages that it causes until its locks are
 // released, in virtual time: a message takes 1,000 ns, and nothing else takes any time. `weft protocols` prints
-// delays(), which must be what happens here.
+// delays() and procedure_messages(), which must be what happens here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -176,6 +176,9 @@ TEST(Delays, OfOneKeyThatIsReadAndWritten) {
     const DelayCluster::Cost at_backup = three.call("u" + three.key_at({1, 2, 0}));
     EXPECT_EQ(at_backup.delays, cost.delays_at_backup);
     EXPECT_EQ(at_backup.messages, cost.messages_at_backup + notices(true));
+    const Protocol& row = *find_protocol(cost.protocol);
+    EXPECT_EQ(cost.messages, static_cast<uint64_t>(procedure_messages(row, false)));
+    EXPECT_EQ(cost.messages_at_backup, static_cast<uint64_t>(procedure_messages(row, true)));
   }
 }
 

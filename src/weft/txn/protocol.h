@@ -240,6 +240,19 @@ constexpr int delays(const Protocol& row, bool at_backup) {
   return 2 * trips;
 }
 
+// The messages of the same until its locks are released, answers included, with three replicas. Of rows without verbs.
+constexpr int procedure_messages(const Protocol& row, bool at_backup) {
+  if (row.lock.at == Replicas::kNone) return 4;
+  const int backups = at_backup ? 1 : 2;  // other than this node
+  const int locked = row.locks_backups() ? 1 + backups : 1;
+  // To the primary too, where nothing else brings the value to more than the backups (K2).
+  const bool to_primary = row.replicates_to_primary() || (at_backup && !row.lock_carries_value);
+  const int logged = row.replicates() ? backups + (to_primary && !row.ships_procedures ? 1 : 0) : 0;
+  const bool reads_here = at_backup && !row.lock_while_reading && !row.lazy_backups();
+  const int phases = (reads_here ? 0 : 1) + (row.lock_while_reading ? 0 : locked) + logged + locked;
+  return 2 * phases;
+}
+
 template <class... Rows>
 consteval auto protocol_table(Rows... rows) {
   ((illegal(rows).empty() ? void() : throw "illegal protocol row"), ...);

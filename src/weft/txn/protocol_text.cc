@@ -64,8 +64,13 @@ std::string delays_text(const Protocol& row) {
   return std::to_string(delays(row, false)) + ", " + std::to_string(delays(row, true));
 }
 
+std::string procedure_text(const Protocol& row) {
+  if (row.verbs()) return "-";
+  return std::to_string(procedure_messages(row, false)) + ", " + std::to_string(procedure_messages(row, true));
+}
+
 void line(std::ostream& out, const std::vector<std::string>& cells) {
-  static constexpr int kWidth[] = {9, 19, 8, 9, 8, 4, 11, 10, 5, 8, 5, 6, 9, 14};
+  static constexpr int kWidth[] = {9, 19, 8, 9, 8, 4, 11, 10, 5, 8, 5, 6, 9, 9, 14};
   for (size_t i = 0; i < cells.size(); ++i) {
     out << std::left << std::setw(kWidth[i]) << cells[i] << (i + 1 < cells.size() ? " " : "");
   }
@@ -79,14 +84,14 @@ void row_text(std::ostream& out, const Protocol& row) {
         writes ? where(row.lock) : "-", writes ? (row.apply == Apply::kOnArrival ? "undo" : "redo") : "-",
         std::string(phase_name(ack_phase(row))), aborts_acked_after_unlock(row) ? "all acks" : "at once",
         std::to_string(round_trips(row)), std::to_string(costs(row, 3).messages), std::to_string(costs(row, 3).verbs),
-        delays_text(row), scans_of(row) == RowScans::kYes ? "yes" : "read-only", primitives(row)});
+        delays_text(row), procedure_text(row), scans_of(row) == RowScans::kYes ? "yes" : "read-only", primitives(row)});
 }
 
 }  // namespace
 
 void print_protocols(std::ostream& out) {
   line(out, {"name", "lock", "validate", "replicate", "unlock", "log", "commit ack", "abort ack", "trips", "messages",
-             "verbs", "delays", "scans", "by"});
+             "verbs", "delays", "procedure", "scans", "by"});
   for (const Protocol& row : kProtocols) row_text(out, row);
   row_text(out, kReadOnly);
   out << "\nOne phase apart from those, for `weft bench phases`:\n";
@@ -101,7 +106,8 @@ void print_protocols(std::ostream& out) {
          "delays: message delays until a stored procedure that updates one key is acknowledged, called where no "
          "replica "
          "is,\n"
-         "and at a backup. hop sends a procedure whose keys have one remote primary there, and its backups answer.\n"
+         "and at a backup; procedure: its messages until it is unlocked, with answers, in rows without verbs.\n"
+         "hop sends a procedure whose keys have one remote primary there, and its backups answer.\n"
          "scans: which transactions may scan ordered tables: all, or those that write nothing.\n";
 }
 
