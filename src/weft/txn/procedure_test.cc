@@ -198,7 +198,9 @@ TEST_P(ProcedureTest, WhoseKeysAreNotAlwaysTheSameIsRefused) {
       found += outcome.code == Code::kImpure ? 1 : 0;
     }
   }
-  if (kSanitized) EXPECT_EQ(found, 50);
+  if (kSanitized) {
+    EXPECT_EQ(found, 50);
+  }
   for (int node = 0; node < 5; ++node)
     EXPECT_TRUE(committed(call(node, "u" + std::to_string(60 + 2 * node) + " u" + std::to_string(61 + 2 * node))));
 }
