@@ -90,10 +90,10 @@ TEST(Workload, TablesThatGrowHaveRoomForMoreAndNeverForLess) {
 }
 
 TEST(Workload, KindsFollowTheirShares) {
-  constexpr TxnKind kinds[] = {{"a", 1}, {"b", 0}, {"c", 99}};
-  EXPECT_EQ(pick_kind(kinds, 0), 0U);
-  EXPECT_EQ(pick_kind(kinds, 1), 2U);
-  EXPECT_EQ(pick_kind(kinds, 99), 2U);
+  constexpr TxnKind kKinds[] = {{"a", 1}, {"b", 0}, {"c", 99}};
+  EXPECT_EQ(pick_kind(kKinds, 0), 0U);
+  EXPECT_EQ(pick_kind(kKinds, 1), 2U);
+  EXPECT_EQ(pick_kind(kKinds, 99), 2U);
 }
 
 }  // namespace

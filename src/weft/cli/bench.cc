@@ -45,10 +45,10 @@ struct OwnFlag {
 };
 const std::vector<OwnFlag>& own_flags() {
   // All and phases run smallbank.
-  static const std::vector<OwnFlag> flags = {{"--value-bytes", {"smallbank"}},
-                                             {"--remote", {"tpcc-no"}},
-                                             {"--skew", {"smallbank", "retwis", "all", "phases"}}};
-  return flags;
+  static const std::vector<OwnFlag> kFlags = {{"--value-bytes", {"smallbank"}},
+                                              {"--remote", {"tpcc-no"}},
+                                              {"--skew", {"smallbank", "retwis", "all", "phases"}}};
+  return kFlags;
 }
 
 Result<bench::BenchOptions> options_of(const BenchFlags& flags, const CLI::App& command) {

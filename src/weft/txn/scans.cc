@@ -386,7 +386,8 @@ void Scans::on_peer_lost(TxnSlot& slot, NodeId peer) {
   for (const TxnScan* scan = slot.scans; scan != nullptr; scan = scan->next) left += waits(*scan) ? 1 : 0;
   // With the last of them the transaction may end, and its memory with it.
   for (TxnScan* scan = slot.scans; left > 0; scan = scan->next) {
-    while (!waits(*scan)) scan = scan->next;
+    while (scan != nullptr && !waits(*scan)) scan = scan->next;
+    WEFT_CHECK(scan != nullptr, "so many wait as were counted");
     --left;
     if (scan->credit == kScanByTurn) reads_.give_turn(peer);
     scan->credit = 0;
