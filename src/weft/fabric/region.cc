@@ -82,16 +82,6 @@ void Region::pin() {
   pinned_ = true;
 }
 
-const char* domain_name(Domain domain) {
-  switch (domain) {
-    case Domain::kEngine:
-      return "engine";
-    case Domain::kFar:
-      return "far";
-  }
-  return "unknown";
-}
-
 RegionId Regions::add(Region* region, Domain domain) {
   const uint16_t id = count_.load(std::memory_order_relaxed);
   WEFT_CHECK(region != nullptr && id < kRegionsMax, "at most kRegionsMax regions per node");
@@ -110,20 +100,14 @@ Region* Regions::find(RegionId id) const {
   return id.value < kRegionsMax ? regions_[id.value].load(std::memory_order_acquire) : nullptr;
 }
 
-void Regions::grant(NodeId peer, Domain domain) {
-  WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
-  std::atomic<uint32_t>& grants = gate(peer, domain).grants;
-  if (grants.load(std::memory_order_relaxed) % 2 == 0) {
-    grants.fetch_add(1, std::memory_order_seq_cst);
-    changes_.fetch_add(1, std::memory_order_seq_cst);
-  }
-  if (initiators_ != nullptr) initiators_->publish(peer, domain, grants.load(std::memory_order_relaxed));
-}
+void Regions::grant(NodeId peer, Domain domain) { set_granted(peer, domain, true); }
 
-void Regions::close(NodeId peer, Domain domain) {
+void Regions::close(NodeId peer, Domain domain) { set_granted(peer, domain, false); }
+
+void Regions::set_granted(NodeId peer, Domain domain, bool granted) {
   WEFT_CHECK(peer.value <= kNodesMax, "a node of this cluster");
   std::atomic<uint32_t>& grants = gate(peer, domain).grants;
-  if (grants.load(std::memory_order_relaxed) % 2 == 1) {
+  if ((grants.load(std::memory_order_relaxed) % 2 == 1) != granted) {
     grants.fetch_add(1, std::memory_order_seq_cst);
     changes_.fetch_add(1, std::memory_order_seq_cst);
   }

@@ -30,16 +30,14 @@ namespace weft {
 
 using RegionId = Id<struct RegionTag, uint16_t>;
 
-// Access domains (design above). What a view grants: the engine's, and nothing else.
 enum class Domain : uint8_t {
   kEngine,  // tables, absence words and logs of transactions: granted by a view, closed when it ends
-  kFar,     // structures that clients operate by verbs alone: granted while both nodes are members
+  kFar,     // structures that clients operate by verbs alone; nothing of the engine grants it
 };
 inline constexpr int kDomains = 2;
 inline constexpr std::array<Domain, kDomains> kAllDomains = {Domain::kEngine, Domain::kFar};
 constexpr size_t index_of(Domain domain) { return static_cast<size_t>(domain); }
 using DomainGrants = std::array<uint32_t, kDomains>;  // Regions::grant_of of each domain
-const char* domain_name(Domain domain);
 
 enum class RegionKind : uint8_t { kHost };
 enum class RegionSharing : uint8_t { kPrivate, kShared };
@@ -149,6 +147,7 @@ class Regions {
   };
   using Gates = std::array<Gate, kDomains>;
   Gate& gate(NodeId peer, Domain domain) const { return gates_[peer.value][index_of(domain)]; }
+  void set_granted(NodeId peer, Domain domain, bool granted);
 
   std::array<std::atomic<Region*>, kRegionsMax> regions_{};
   std::array<Domain, kRegionsMax> domains_{};  // written before the region is
