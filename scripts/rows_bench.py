@@ -33,7 +33,7 @@ class Cluster:
         self.process = subprocess.Popen(
             [os.path.abspath(args.weft), "up", "--nodes", str(nodes), "--replicas", str(min(args.replicas, nodes)),
              "--port", str(self.ports[0]), "--http-port", "0", "--protocol", row, "--fabric", args.fabric,
-             "--memory", "256MiB"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             "--memory-bytes", "256MiB"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for port in self.ports:
             wait_for(lambda at=port: answers(at))
         time.sleep(0.5)

@@ -67,6 +67,16 @@ class BadRequests(unittest.TestCase):
         self.refused("up", "--nodes", "2", "--replicas", "3", says=["replicas", "3", "2"])
         self.refused("up", "--nodes", "-1", says=["nodes", "-1"])
         self.refused("bench", "smallbank", "--replicas", "0", says=["replicas", "0"])
+        for command in ["up"], ["bench", "smallbank"], ["sim"]:
+            self.refused(*command, "--memory", "2", says=["--memory goes with --compute"])
+            self.refused(*command, "--compute", "2", says=["--compute goes with --memory"])
+            self.refused(*command, "--memory", "0", "--compute", "2", says=["--memory 0", "at least 1"])
+            self.refused(*command, "--memory", "2", "--compute", "0", says=["--compute 0", "at least 1"])
+            self.refused(*command, "--memory", "60", "--compute", "4", says=["60", "4", "63 nodes"])
+        for command in ["up"], ["bench", "smallbank"]:
+            self.refused(*command, "--memory", "2", "--compute", "2", "--nodes", "4", says=["--nodes", "--memory"])
+            self.refused(*command, "--memory", "2", "--compute", "2", "--replicas", "3", says=["replicas", "3", "2", "hold data"])
+        self.refused("up", "--memory", "2", "--compute", "2", "--initial-members", "3", says=["--initial-members 3", "4"])
         self.refused("bench", "smallbank", "--threads", "129", says=["threads", "129", "128"])
         self.refused("bench", "smallbank", "--threads", "0", says=["threads", "0", "1 to 128"])
         self.refused("bench", "smallbank", "--transactions-in-flight", "0", says=["in_flight", "0"])
@@ -159,6 +169,12 @@ class Bench(unittest.TestCase):
                     self.assertGreater(found["committed"], 0)
                     self.assertEqual(sum(found["abort_reasons"].values()), found["aborted"])
                     self.assertLessEqual(found["latency_us"]["p50"], found["latency_us"]["p999"])
+
+    def test_memory_and_compute_nodes(self):
+        for protocol in "dnl4", "dnl1", "drtmh", "hop":
+            found = self.measured("smallbank", "--memory", "2", "--compute", "1", "--protocol", protocol, *SMALL)
+            self.assertEqual((found["nodes"], found["replicas"]), (3, 2))
+            self.assertGreater(found["committed"], 0)
 
     def test_switches(self):
         found = self.measured("smallbank", "--off", "network-batching,table-batching,local-reads", *SMALL)

@@ -257,8 +257,8 @@ class Processes {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || freopen(log.c_str(), "w", stdout) == nullptr || dup2(1, 2) < 0) std::_Exit(126);
     execl(weft.c_str(), "weft", "up", "--nodes", "3", "--replicas", "3", "--fabric", "verbs", "--protocol",
-          protocol.c_str(), "--remote-lock-mode", locks, "--port", std::to_string(kPort).c_str(), "--memory", "16MiB",
-          "--capacity", "2000", nullptr);
+          protocol.c_str(), "--remote-lock-mode", locks, "--port", std::to_string(kPort).c_str(), "--memory-bytes",
+          "16MiB", "--capacity", "2000", nullptr);
     std::_Exit(127);
   }
   // Every node says that nothing is missing, and none of them is the process `gone`.

@@ -124,6 +124,7 @@ class Cluster {
   std::string audit() const;
 
   Counters counters() const;
+  Counters counters(NodeId node) const;  // of one node's workers
   TableUse table_use(TableId table) const;
 
   struct Impl;

@@ -1,9 +1,11 @@
 // Options of a cluster and its tables: plain data, checked when the cluster opens.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "weft/types.h"
 
@@ -65,13 +67,30 @@ struct Tls {
   std::string key;
 };
 
+// What a node does; each alone is possible. A node that holds no data keeps no tables, and one that runs no
+// transactions answers those that do.
+enum class NodeRoles : uint8_t { kBoth, kData, kTransactions };
+constexpr bool holds_data(NodeRoles roles) { return roles != NodeRoles::kTransactions; }
+constexpr bool runs_transactions(NodeRoles roles) { return roles != NodeRoles::kData; }
+// Disaggregated memory: compute nodes, which have the lowest ids, and memory nodes after them.
+inline std::vector<NodeRoles> memory_and_compute(int memory, int compute) {
+  std::vector<NodeRoles> roles(static_cast<size_t>(compute), NodeRoles::kTransactions);
+  roles.resize(static_cast<size_t>(compute) + static_cast<size_t>(memory), NodeRoles::kData);
+  return roles;
+}
+
 struct Options {
   int nodes = 3;
+  std::vector<NodeRoles> roles;  // of an embedded cluster's nodes, by id; empty: all have both
   int replicas = 3;
   int workers = 1;     // event loops per node
   int threads = 0;     // threads that run all workers; 0: one per worker index, at most as many as cores
-  int partitions = 0;  // 0: one per node
-  int partition_count() const { return partitions > 0 ? partitions : nodes; }
+  int partitions = 0;  // 0: one per node that holds data
+  NodeRoles roles_of(int node) const { return roles.empty() ? NodeRoles::kBoth : roles[static_cast<size_t>(node)]; }
+  int data_nodes() const { return nodes - nodes_of(NodeRoles::kTransactions); }
+  int transaction_nodes() const { return nodes - nodes_of(NodeRoles::kData); }
+  int nodes_of(NodeRoles which) const { return static_cast<int>(std::count(roles.begin(), roles.end(), which)); }
+  int partition_count() const { return partitions > 0 ? partitions : data_nodes(); }
   // A row of `weft protocols`; or several compatible ones, joined by +: a transaction uses the first unless it says
   // otherwise (Txn::set_protocol).
   std::string protocol = "dnl4";

@@ -37,6 +37,7 @@ enum class Code : uint8_t {
   kScanTwoPartitions,  // a scan whose keys may be in several partitions
   kScanEmpty,          // a scan of no key: its limit is 0, or its end is not above its beginning
   kNotInThisRow,       // the transaction's protocol cannot do that
+  kNoTransactions,     // the node runs no transactions
   kAskInstead,         // the node that was to execute a procedure cannot; it is executed here
   kPeerUnreachable,    // the node ends, or was removed from the view
   // The rest of the cluster did not answer.

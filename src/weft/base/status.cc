@@ -64,6 +64,8 @@ constexpr Row row_of(Code code) {
       return {"scan-empty", "a scan of no key"};
     case Code::kNotInThisRow:
       return {"not-in-this-row", "the transaction's protocol cannot do that"};
+    case Code::kNoTransactions:
+      return {"no-transactions", "this node holds data and runs no transactions (node.roles)"};
     case Code::kAskInstead:
       return {"ask-instead", "the procedure cannot be executed at the other node"};
     case Code::kPeerUnreachable:

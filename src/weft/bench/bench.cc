@@ -72,11 +72,11 @@ Result<std::unique_ptr<Bench>> Bench::open(const BenchOptions& options, std::ost
 // At most half of the memory is for what the runs may insert.
 void Bench::make_room(const BenchOptions& options) {
   const Options& cluster = options.cluster;
-  const int threads = cluster.threads > 0 ? cluster.threads : cluster.nodes * cluster.workers;
+  const int threads = cluster.threads > 0 ? cluster.threads : cluster.transaction_nodes() * cluster.workers;
   const double plausible = options.seconds * kInsertingPerSecond * threads / cluster.replicas;
   // Each client runs the same number, and the last of each may be one too many.
-  const uint64_t clients =
-      uint64_t{cluster.limits.transactions_in_flight_max} * static_cast<uint64_t>(cluster.nodes * cluster.workers);
+  const uint64_t clients = uint64_t{cluster.limits.transactions_in_flight_max} *
+                           static_cast<uint64_t>(cluster.transaction_nodes() * cluster.workers);
   uint64_t room = options.transactions != 0 ? options.transactions + clients
                                             : static_cast<uint64_t>(std::clamp(plausible, 0.0, 1e12));
   const uint64_t available = memory_available_bytes();

@@ -152,6 +152,7 @@ std::vector<SimOptions> runs_of(uint64_t seed, const CampaignOptions& options, c
   run.seed = seed;
   run.faults = faults;
   run.transactions = options.transactions;
+  run.roles = options.roles;
   run.workload = workload_named(options.workload);
   if (run.workload == SimWorkload::kTpcc) run.workload_of = simulated_tpcc;
   if (options.protocol.empty()) return {run};
@@ -348,6 +349,12 @@ std::string command_for(const SimOptions& options) {
   if (options.protocol) command += " --protocol " + *options.protocol;
   if (options.workload) command += " --workload " + std::string(workload_name(*options.workload));
   if (options.faults) command += " --faults " + faults_text(*options.faults);
+  if (!options.roles.empty()) {
+    const auto of = [&](NodeRoles which) {
+      return std::to_string(std::count(options.roles.begin(), options.roles.end(), which));
+    };
+    command += " --memory " + of(NodeRoles::kData) + " --compute " + of(NodeRoles::kTransactions);
+  }
   if (options.transactions != kTransactionsDefault) {
     command += " --transactions " + std::to_string(options.transactions);
   }

@@ -44,9 +44,10 @@ struct CampaignOptions {
   // At least this many in each run, with at least one fault and aimed crashes (sim/crash_injector.h); 0: as the seed
   // draws, without aimed crashes.
   uint64_t transactions = kTransactionsDefault;
-  double minutes = 0;    // stop after this long
-  std::string history;   // with seed: write its history to this file
-  bool planted = false;  // instead of a campaign: look for each planted bug, in at most `seeds` seeds
+  std::vector<NodeRoles> roles;  // of the nodes; empty: the seed chooses
+  double minutes = 0;            // stop after this long
+  std::string history;           // with seed: write its history to this file
+  bool planted = false;          // instead of a campaign: look for each planted bug, in at most `seeds` seeds
   int threads = 2;
 };
 

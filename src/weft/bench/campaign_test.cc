@@ -135,6 +135,7 @@ TEST(Campaign, SeedsThatFailedOnce) {
   const auto runs_clean = [](SimOptions options) {
     if (kSanitized && options.seed > 20) return;
     options.scans = false;  // there were none
+    options.divided = false;
     const CheckedRun run = run_checked(options);
     EXPECT_TRUE(run.result.violations.empty())
         << options.seed << " " << *options.protocol << ": " << run.result.violations.front();

@@ -70,7 +70,7 @@ void CrashCluster::on_recovery(Recovered step, WorkerId, NodeId, NodeSet) {
 Result<void> CrashCluster::load() {
   const Options& o = spec_.options;
   fabric_ = std::make_unique<LocalFabric>(LocalOptions{.nodes = o.nodes, .workers = o.workers});
-  view_ = make_view(o.nodes, o.replicas, o.partition_count());
+  view_ = make_view(o);
   for (int n = 0; n < o.nodes; ++n) {
     regions_.push_back(std::make_unique<Regions>());
     fabric_->set_regions(NodeId(static_cast<uint8_t>(n)), regions_.back().get());

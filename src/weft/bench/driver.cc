@@ -172,9 +172,9 @@ Task<void> auditor(Session& session, const Run& run, State& state, uint64_t seed
 }
 
 uint64_t clients_of(const Options& spec, const DriveOptions& options) {
-  return options.alone
-             ? 1
-             : uint64_t{spec.limits.transactions_in_flight_max} * static_cast<uint64_t>(spec.nodes * spec.workers);
+  return options.alone ? 1
+                       : uint64_t{spec.limits.transactions_in_flight_max} *
+                             static_cast<uint64_t>(spec.transaction_nodes() * spec.workers);
 }
 
 std::vector<Cluster::Handle> spawn_clients(Cluster& cluster, Run& run, const DriveOptions& options, uint64_t now_ns) {
@@ -182,10 +182,11 @@ std::vector<Cluster::Handle> spawn_clients(Cluster& cluster, Run& run, const Dri
   std::vector<Cluster::Handle> handles;
   Random seeds(options.seed);
   for (int node = 0; node < spec.nodes; ++node) {
+    if (!runs_transactions(spec.roles_of(node))) continue;
     for (int worker = 0; worker < spec.workers; ++worker) {
       State* state = run.states.emplace_back(std::make_unique<State>()).get();
       if (options.rate > 0) {
-        state->arrivals.mean_gap_ns = 1e9 * spec.nodes * spec.workers / options.rate;
+        state->arrivals.mean_gap_ns = 1e9 * spec.transaction_nodes() * spec.workers / options.rate;
         state->arrivals.next_ns = static_cast<double>(now_ns);
         state->arrivals.random = Random(seeds.next());
       }
@@ -324,7 +325,9 @@ DriveResult drive(Cluster& cluster, const Workload& workload, const DriveOptions
   if (workload.audits()) {
     State& state = *run.states.front();
     const uint64_t seed = mix64(options.seed);
-    audit = cluster.spawn(NodeId(0), WorkerId(0),
+    int node = 0;
+    while (!runs_transactions(cluster.options().roles_of(node))) ++node;
+    audit = cluster.spawn(NodeId(static_cast<uint8_t>(node)), WorkerId(0),
                           [&run, &state, seed](Session& session) { return auditor(session, run, state, seed); });
   }
   if (options.transactions != 0) {

@@ -62,6 +62,7 @@ const std::vector<BugPin>& planted_bugs() {
     planted.where.impatient = false;
     planted.where.piece_bytes = 0;
     planted.where.scans = false;
+    planted.where.divided = false;
     planted.where.bugs.mask = static_cast<uint64_t>(which);
     return planted;
   };

@@ -56,7 +56,7 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, const CLI::App& 
   bench::BenchOptions out;
   out.workload = flags.workload;
   out.seed = flags.seed;
-  auto cluster = flags.cluster.options();
+  auto cluster = flags.cluster.options(command);
   if (!cluster) return cluster.error();
   out.cluster = *cluster;
   out.cluster.fabric = flags.fabric;

@@ -45,6 +45,7 @@ ServerOptions options_of(const NodeConfig& config) {
   ServerOptions options;
   options.cluster = config.cluster;
   options.node = config.node;
+  options.roles = config.roles;
   options.spec = spec_of(config);
   options.takes_protocol = config.options.protocol == kProtocolAuto;
   options.initial_members = config.initial_members;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "weft/bench/campaign.h"
+#include "weft/cli/cluster_flags.h"
 #include "weft/cli/commands.h"
 #include "weft/sim/faults.h"
 #include "weft/txn/protocol.h"
@@ -23,7 +24,9 @@ std::string protocol_names() {
   return names;
 }
 
-int run_sim(const bench::CampaignOptions& options, const CLI::App& command) {
+int run_sim(bench::CampaignOptions options, const RoleFlags& roles, const CLI::App& command) {
+  if (const auto good = roles.check(command); !good) return refuse(good.error().detail);
+  if (roles.given()) options.roles = roles.roles();
   if (!options.protocol.empty() && options.protocol != "all") {
     if (const auto rows = RowSet::parse(options.protocol); !rows) return refuse(rows.error().detail);
   }
@@ -43,6 +46,7 @@ int run_sim(const bench::CampaignOptions& options, const CLI::App& command) {
 
 void add_sim(CLI::App& app, int* status) {
   auto options = std::make_shared<bench::CampaignOptions>();
+  auto roles = std::make_shared<RoleFlags>();
   options->threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kThreadsMax);
   CLI::App* command = app.add_subcommand(
       "sim", "Run the same code in virtual time, with delays and faults that a seed decides, and check what happened");
@@ -69,6 +73,7 @@ void add_sim(CLI::App& app, int* status) {
           "--transactions", options->transactions,
           "Of each run, at least, with a fault or more and crashes aimed at them; 0: as the seed draws, without")
       ->capture_default_str();
+  roles->add_to(*command);
   CLI::Option* minutes = command->add_option("--minutes", options->minutes, "Stop after this long");
   CLI::Option* history = command->add_option("--history", options->history,
                                              "With --seed: write its history to this file, for `weft check`");
@@ -82,7 +87,7 @@ void add_sim(CLI::App& app, int* status) {
   command->footer(
       "The same seed gives the same run. Exit status: 0 all clean, 1 a violation (with the command that shows it "
       "again), 2 a wrong request.");
-  command->callback([options, status, command] { *status = run_sim(*options, *command); });
+  command->callback([options, roles, status, command] { *status = run_sim(*options, *roles, *command); });
 }
 
 }  // namespace weft::cli

@@ -7,8 +7,8 @@
 namespace weft::cli {
 namespace {
 
-std::string ports(int first, int nodes) {
-  return std::to_string(first) + (nodes > 1 ? " to " + std::to_string(first + nodes - 1) : "");
+std::string range(int first, int count) {
+  return std::to_string(first) + (count > 1 ? " to " + std::to_string(first + count - 1) : "");
 }
 
 // Quotes a word for a shell.
@@ -53,7 +53,7 @@ std::string status_page(const Tour& tour) {
   const HttpConfig& http = tour.first.http;
   const std::string page =
       (http.has_tls() ? "https://127.0.0.1:" : "http://127.0.0.1:") + std::to_string(tour.http_port) + "/";
-  return "  status page    " + page + " (every node has one, ports " + ports(tour.http_port, tour.first.options.nodes) +
+  return "  status page    " + page + " (every node has one, ports " + range(tour.http_port, tour.first.options.nodes) +
          "; /metrics and /status beside it" + (http.password.empty() ? "" : "; the password with any name") + ")\n";
 }
 
@@ -64,13 +64,19 @@ std::string text_of(const Tour& tour) {
   const ClientConfig& client = tour.first.client;
   const Way way = way_in(client, tour.password_file);
   const std::string first = way.cli + " -p " + std::to_string(tour.port);
-  const std::string last = way.cli + " -p " + std::to_string(tour.port + o.nodes - 1);
+  const std::string last = way.cli + " -p " + std::to_string(tour.port + tour.answering - 1);
   std::string out = "A cluster of " + std::to_string(o.nodes) + (o.nodes == 1 ? " node" : " nodes") + " with " +
                     std::to_string(o.replicas) + (o.replicas == 1 ? " replica" : " replicas") +
                     " of every key is up.\n\n";
-  out += "  clients        127.0.0.1, ports " + ports(tour.port, o.nodes) + ": any client of Redis, at any node" +
-         (client.has_tls() ? ", over TLS" : "") + (client.password.empty() ? "" : ", with the password") + " (" +
-         first + ")\n";
+  const bool divided = tour.answering < o.nodes;
+  if (divided) {
+    out += "  roles          compute nodes: " + range(0, tour.answering) +
+           " (they run transactions), memory nodes: " + range(tour.answering, o.nodes - tour.answering) +
+           " (they hold the data)\n";
+  }
+  out += "  clients        127.0.0.1, ports " + range(tour.port, tour.answering) + ": any client of Redis, at any " +
+         (divided ? "of these nodes" : "node") + (client.has_tls() ? ", over TLS" : "") +
+         (client.password.empty() ? "" : ", with the password") + " (" + first + ")\n";
   out += status_page(tour);
   if (!tour.warning.empty()) out += "  warning        " + tour.warning + "\n";
   out += "\nA short tour, to be pasted into another terminal:\n\n" + way.before;
@@ -78,7 +84,7 @@ std::string text_of(const Tour& tour) {
   out += "  " + last + " get greeting\n";
   out += "  # One transaction, whatever nodes its keys are at:\n";
   out += "  printf 'MULTI\\nINCR a\\nINCR b\\nINCR c\\nEXEC\\n' | " + first + "\n";
-  if (o.replicas > 1) {
+  if (o.replicas > 1 && tour.answering > 1) {
     out += "  # Kill a node. Nothing that was answered is lost:\n";
     out += "  kill -9 $(" + last + " weft status | grep -o '\"pid\":[0-9]*' | cut -d: -f2)\n";
     out += "  " + first + " get greeting\n";

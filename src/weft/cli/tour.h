@@ -10,6 +10,7 @@ namespace weft::cli {
 struct Tour {
   int port = 0;
   int http_port = 0;        // 0: no HTTP
+  int answering = 0;        // nodes that answer clients: the first ones
   const NodeConfig& first;  // node 0's; the others' are alike
   // holds the password in its first line; empty: it was given another way, or there is none
   std::string password_file = {};

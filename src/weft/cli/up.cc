@@ -37,15 +37,16 @@ constexpr uint64_t kLineNs = 1'000'000'000;
 constexpr size_t kLineColumns = 79;  // of a terminal of unknown width
 
 struct UpFlags {
+  RoleFlags roles;
   int nodes = 3;
   int initial_members = 0;
-  int replicas = 0;  // 0: kReplicasDefault, or nodes if that is less
+  int replicas = 0;  // 0: kReplicasDefault, or the nodes that hold data if that is less
   int port = 7379;
   int http_port = -1;  // -1: kHttpBeside above port; 0: no HTTP
   int workers = 1;
   std::string fabric = "shm";
   std::string device, remote_lock_mode = "messages";
-  std::string memory = "1GiB";
+  std::string memory_bytes = "1GiB";
   uint64_t capacity = StoreConfig().capacity;
   std::string protocol = std::string(kProtocolAuto);
   std::string password, password_file, tls_certificate, tls_key;  // for clients
@@ -53,14 +54,22 @@ struct UpFlags {
   bool debug = false;
   std::string config;             // a file with keys for all nodes
   std::vector<std::string> sets;  // key=value
+
+  NodeRoles roles_of(int node) const {
+    return roles.given() && node >= *roles.compute ? NodeRoles::kData
+           : roles.given()                         ? NodeRoles::kTransactions
+                                                   : NodeRoles::kBoth;
+  }
+  int data_nodes() const { return roles.given() ? *roles.memory : nodes; }
 };
 
 // Keys that differ between the nodes, or have a flag because more than a node's file depends on them.
-constexpr std::string_view kOwn[] = {
-    "cluster.name",      "cluster.nodes",    "cluster.initial_members", "cluster.replicas", "cluster.partitions",
-    "node.id",           "fabric.kind",      "fabric.listen",           "fabric.advertise", "membership.kind",
-    "membership.socket", "membership.hosts", "membership.path",         "membership.auth",  "client.listen",
-    "client.advertise",  "http.listen"};
+constexpr std::string_view kOwn[] = {"cluster.name",     "cluster.nodes",      "cluster.initial_members",
+                                     "cluster.replicas", "cluster.partitions", "node.id",
+                                     "node.roles",       "fabric.kind",        "fabric.listen",
+                                     "fabric.advertise", "membership.kind",    "membership.socket",
+                                     "membership.hosts", "membership.path",    "membership.auth",
+                                     "client.listen",    "client.advertise",   "http.listen"};
 
 NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   NodeConfig config;
@@ -69,6 +78,8 @@ NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   config.options.nodes = flags.nodes;
   config.initial_members = flags.initial_members > 0 ? flags.initial_members : flags.nodes;
   config.options.replicas = flags.replicas;
+  config.options.partitions = flags.data_nodes();
+  config.roles = flags.roles_of(node);
   config.options.workers = flags.workers;
   config.options.protocol = flags.protocol;
   config.lease_ms = kSupervisedLeaseMs;
@@ -79,9 +90,10 @@ NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   if (flags.remote_lock_mode == "loopback") config.options.remote_lock_mode = RemoteLockMode::kNicLoopback;
   config.fabric.listen = flags.fabric == "shm" ? "@" + name + "-" + std::to_string(node) : "127.0.0.1:0";
   config.membership.socket = "@" + name;
-  parse_size(flags.memory, config.store.memory_bytes_max);
+  parse_size(flags.memory_bytes, config.store.memory_bytes_max);
   config.store.capacity = flags.capacity;
-  config.client.listen = "127.0.0.1:" + std::to_string(flags.port + node);
+  config.client.listen.clear();
+  if (runs_transactions(config.roles)) config.client.listen = "127.0.0.1:" + std::to_string(flags.port + node);
   config.client.password = flags.password;
   config.client.password_file = flags.password_file;
   config.client.tls.certificate = flags.tls_certificate;
@@ -105,7 +117,7 @@ std::string change(NodeConfig& config, const UpFlags& flags) {
     const ConfigKey& key = *find_key(own);
     if (value_text(key, config) == value_text(key, before)) continue;
     return std::string(own) + " is " + value_text(key, config) +
-           ": `weft up` decides it (--nodes, --initial-members, "
+           ": `weft up` decides it (--nodes, --memory, --compute, --initial-members, "
            "--replicas, --fabric, --port, --http-port)";
   }
   return {};
@@ -132,8 +144,25 @@ void show_line(const Supervisor& supervisor, int nodes) {
   std::cout << "\r\x1b[K" << live_line(*supervisor.view(), samples, width) << std::flush;
 }
 
-int run_up(UpFlags flags) {
-  if (flags.replicas == 0) flags.replicas = std::min(kReplicasDefault, flags.nodes);
+// What the flags say of the nodes. Returns what is wrong, or nothing.
+std::string check_nodes(UpFlags& flags, const CLI::App& command) {
+  if (const auto good = flags.roles.check(command); !good) return good.error().detail;
+  if (flags.roles.given()) flags.nodes = flags.roles.nodes();
+  if (flags.replicas == 0) flags.replicas = std::min(kReplicasDefault, flags.data_nodes());
+  if (flags.replicas > flags.data_nodes()) {
+    return "--replicas " + std::to_string(flags.replicas) + ": there are " + std::to_string(flags.data_nodes()) +
+           " nodes that hold data";
+  }
+  const int least = flags.roles.given() ? *flags.roles.compute + flags.replicas : flags.replicas;
+  if (flags.initial_members != 0 && flags.initial_members < least) {
+    return "--initial-members " + std::to_string(flags.initial_members) + ": expected at least " +
+           std::to_string(least) + (flags.roles.given() ? " (--compute and --replicas)" : " (--replicas)");
+  }
+  return {};
+}
+
+int run_up(UpFlags flags, const CLI::App& command) {
+  if (const std::string wrong = check_nodes(flags, command); !wrong.empty()) return refuse(wrong);
   if (flags.port < 1 || flags.port + flags.nodes - 1 > 65535) {
     return refuse("--port " + std::to_string(flags.port) + ": " + std::to_string(flags.nodes) +
                   " nodes need as many ports from there, up to 65535");
@@ -145,8 +174,8 @@ int run_up(UpFlags flags) {
   if (flags.password_given)
     warn("--password stands where every user of this machine sees it: --password-file does not");
   if (flags.password_given && !flags.password_file.empty()) return refuse("--password and --password-file are given");
-  if (uint64_t bytes = 0; !parse_size(flags.memory, bytes)) {
-    return refuse("--memory " + flags.memory + ": " + find_key("store.memory_bytes_max")->expected());
+  if (uint64_t bytes = 0; !parse_size(flags.memory_bytes, bytes)) {
+    return refuse("--memory-bytes " + flags.memory_bytes + ": " + find_key("store.memory_bytes_max")->expected());
   }
   if (flags.http_port < 0) flags.http_port = flags.port + kHttpBeside;
   if (flags.http_port + flags.nodes - 1 > 65535) {
@@ -159,7 +188,7 @@ int run_up(UpFlags flags) {
   options.socket = "@" + name;
   options.initial_members = flags.initial_members;
   options.replicas = flags.replicas;
-  options.partitions = flags.nodes;
+  options.partitions = flags.data_nodes();
   NodeConfig first;
   for (int n = 0; n < flags.nodes; ++n) {
     NodeConfig config = config_of(flags, name, n);
@@ -191,7 +220,8 @@ int run_up(UpFlags flags) {
     }
     if ((*supervisor)->view() == nullptr) continue;
     if (!std::exchange(said, true)) {
-      say(text_of({flags.port, flags.http_port, first, flags.password_file, geteuid() == 0 ? kRootWarning : ""}));
+      say(text_of({flags.port, flags.http_port, flags.roles.given() ? *flags.roles.compute : flags.nodes, first,
+                   flags.password_file, geteuid() == 0 ? kRootWarning : ""}));
     }
     if (terminal && clock.now_ns() >= line_due_ns) {
       line_due_ns = clock.now_ns() + kLineNs;
@@ -211,13 +241,18 @@ void add_up(CLI::App& app, int* status) {
   auto flags = std::make_shared<UpFlags>();
   CLI::App* command = app.add_subcommand("up", "Start a cluster of processes on this machine and look after it");
   command->add_option("--nodes", flags->nodes, "Processes")->capture_default_str()->check(CLI::Range(1, kNodesMax));
+  flags->roles.add_to(*command);
   command
       ->add_option("--initial-members", flags->initial_members,
                    "Of these, how many the cluster begins with; the others join (default: all)")
       ->check(CLI::Range(1, kNodesMax));
-  command->add_option("--replicas", flags->replicas, "Copies of every key (default: 3, or --nodes if that is less)")
+  command
+      ->add_option("--replicas", flags->replicas,
+                   "Copies of every key (default: 3, or as many as there are nodes that hold data, if that is less)")
       ->check(CLI::Range(1, kReplicasMax));
-  command->add_option("--port", flags->port, "Where clients talk to node 0; the others have the next ones")
+  command
+      ->add_option("--port", flags->port,
+                   "Where clients talk to node 0; the others that run transactions have the next ones")
       ->capture_default_str();
   command
       ->add_option(
@@ -240,7 +275,9 @@ void add_up(CLI::App& app, int* status) {
       ->add_option("--protocol", flags->protocol,
                    "A row of `weft protocols`; auto: dnl1 where every node has every key, else hop (dnl4 of one node)")
       ->capture_default_str();
-  command->add_option("--memory", flags->memory, "Of each node, for records and their index")->capture_default_str();
+  command
+      ->add_option("--memory-bytes", flags->memory_bytes, "Of each node that holds data, for records and their index")
+      ->capture_default_str();
   command->add_option("--capacity", flags->capacity, "Records in the cluster")->capture_default_str();
   command
       ->add_option("--password-file", flags->password_file,
@@ -262,7 +299,7 @@ void add_up(CLI::App& app, int* status) {
   add_renamed_option(*command, "--locks", "--remote-lock-mode");
   command->callback([flags, status, command] {
     flags->password_given = command->count("--password") > 0;
-    *status = run_up(*flags);
+    *status = run_up(*flags, *command);
   });
 }
 

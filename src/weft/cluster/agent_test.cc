@@ -88,7 +88,7 @@ TEST_F(AgentTest, AViewThatCannotBeIsNotTaken) {
   View strange = view;
   strange.partitions.pop_back();
   View large = view;
-  large.members.push_back({NodeId(17), 99, true, true, 1, {}, {}});
+  large.members.push_back({NodeId(17), 99, NodeRoles::kBoth, 1, {}, {}});
   for (const std::string& text : {std::string("{"), std::string(), to_json(strange), to_json(large)}) {
     std::vector<std::byte> message(24 + text.size());
     store(message.data() + 12, uint32_t{2});

@@ -35,7 +35,7 @@ Result<void> Cluster::Impl::make_fabric() {
 
 Result<void> Cluster::Impl::make_nodes() {
   const Options& o = spec.options;
-  const View view = make_view(o.nodes, o.replicas, o.partition_count());
+  const View view = make_view(o);
   for (int n = 0; n < o.nodes; ++n) all_regions.push_back(std::make_unique<Regions>());
   if (auto made = make_fabric(); !made) {
     all_regions.clear();
@@ -219,10 +219,11 @@ const Options& Cluster::options() const { return impl_->spec.options; }
 Result<void> Cluster::reconfigure(const Options& options) {
   if (impl_->started) return Error{Code::kInvalidArgument, "stop the cluster before you reconfigure it"};
   const Options& now = impl_->spec.options;
-  if (options.nodes != now.nodes || options.replicas != now.replicas || options.workers != now.workers ||
-      options.partitions != now.partitions || options.hash_seed != now.hash_seed || options.fabric != now.fabric) {
+  if (options.nodes != now.nodes || options.roles != now.roles || options.replicas != now.replicas ||
+      options.workers != now.workers || options.partitions != now.partitions || options.hash_seed != now.hash_seed ||
+      options.fabric != now.fabric) {
     return Error{Code::kBadOption,
-                 "nodes, replicas, workers, partitions, hash_seed and fabric stay as they were opened"};
+                 "nodes, roles, replicas, workers, partitions, hash_seed and fabric stay as they were opened"};
   }
   ClusterSpec with = impl_->spec;
   with.options = options;

@@ -1,5 +1,6 @@
 // The data of an embedded cluster: loading it before the start, scanning, auditing and counting it.
 #include <mutex>
+#include <optional>
 
 #include "weft/cluster/embedded.h"
 #include "weft/txn/replicas.h"
@@ -70,16 +71,25 @@ std::string Cluster::audit() const {
   return audit_replicas(all, all.front()->first_view());
 }
 
-Counters Cluster::counters() const {
+namespace {
+
+// Of the workers of one node, or of all.
+Counters counters_of(Cluster::Impl& impl, std::optional<NodeId> node) {
   Counters all;
   std::mutex adding;
-  impl_->on_all_workers([&](TxnWorker& txn_worker) {
+  impl.on_all_workers([&](TxnWorker& txn_worker) {
+    if (node && txn_worker.context().self != *node) return;
     const Counters one = txn_worker.counters();
     const std::scoped_lock lock(adding);
     all.add(one);
   });
   return all;
 }
+
+}  // namespace
+
+Counters Cluster::counters() const { return counters_of(*impl_, std::nullopt); }
+Counters Cluster::counters(NodeId node) const { return counters_of(*impl_, node); }
 
 TableUse Cluster::table_use(TableId table) const {
   TableUse use;

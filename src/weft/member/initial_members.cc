@@ -33,6 +33,11 @@ Result<Member> initial_member_of(const nlohmann::json& json, int nodes) {
   if (member.address.empty() || member.address.size() > kAddressBytesMax) return bad("address " + member.address);
   member.clients = text_of("clients");
   if (member.clients.size() > kAddressBytesMax) return bad("clients " + member.clients);
+  if (json.contains("roles")) {
+    const std::optional<NodeRoles> roles = roles_by_name(text_of("roles"));
+    if (!roles) return bad("roles " + json["roles"].dump());
+    member.roles = *roles;
+  }
   return member;
 }
 
@@ -74,8 +79,16 @@ Result<std::vector<Member>> initial_members_of(std::string_view text, const Boot
 
 }  // namespace
 
-View first_view(const BootstrapOptions& bootstrap, const std::vector<Member>& initial_members) {
-  View view = make_view(bootstrap.nodes, bootstrap.replicas, bootstrap.partitions);
+Result<View> first_view(const BootstrapOptions& bootstrap, const std::vector<Member>& initial_members) {
+  std::vector<NodeRoles> roles(static_cast<size_t>(bootstrap.nodes), NodeRoles::kBoth);
+  for (const Member& initial_member : initial_members) roles[initial_member.node.value] = initial_member.roles;
+  const auto of_role = [&](bool (*has)(NodeRoles)) { return std::count_if(roles.begin(), roles.end(), has); };
+  if (const auto data = of_role(holds_data); data < bootstrap.replicas) {
+    return bad(std::to_string(data) + " of " + std::to_string(bootstrap.nodes) + " hold data (node.roles), and " +
+               std::to_string(bootstrap.replicas) + " replicas (cluster.replicas) need as many");
+  }
+  if (of_role(runs_transactions) == 0) return bad("none of them runs transactions (node.roles)");
+  View view = make_view(roles, bootstrap.replicas, bootstrap.partitions);
   view.protocol = bootstrap.protocol;
   for (const Member& initial_member : initial_members) {
     view.members[initial_member.node.value].token = initial_member.token;
@@ -104,7 +117,9 @@ Result<std::string> add_initial_member(std::string_view text, const Member& self
     return std::string();
   }
   if (initial_members->size() == static_cast<size_t>(bootstrap.nodes)) {
-    std::string text_of_view = to_json(first_view(bootstrap, *initial_members));
+    const Result<View> view = first_view(bootstrap, *initial_members);
+    if (!view) return view.error();
+    std::string text_of_view = to_json(*view);
     const Result<View> back = view_from_json(text_of_view);
     if (!back) return bad("no view can be made of them: " + back.error().detail);
     return text_of_view;
@@ -117,6 +132,7 @@ Result<std::string> add_initial_member(std::string_view text, const Member& self
   for (const Member& m : *initial_members) {
     json["initial_members"].push_back({{"node", m.node.value}, {"token", token_text(m.token)}, {"address", m.address}});
     if (!m.clients.empty()) json["initial_members"].back()["clients"] = m.clients;
+    if (m.roles != NodeRoles::kBoth) json["initial_members"].back()["roles"] = roles_name(m.roles);
   }
   return json.dump(2);
 }

@@ -47,6 +47,34 @@ TEST(InitialMembers, OneNodeAloneIsACluster) {
   EXPECT_TRUE(view_from_json(*add_initial_member("", initial_member(0, 1), {1, 1, 1})));
 }
 
+TEST(InitialMembers, TheirRolesAreThoseOfTheFirstView) {
+  constexpr NodeRoles kData = NodeRoles::kData, kBoth = NodeRoles::kBoth, kTransactions = NodeRoles::kTransactions;
+  const auto text_of = [](std::initializer_list<NodeRoles> all) -> Result<std::string> {
+    std::string text;
+    uint64_t token = 1;
+    for (const NodeRoles roles : all) {
+      Member member = initial_member(static_cast<int>(token) - 1, token);
+      member.roles = roles;
+      ++token;
+      const Result<std::string> next = add_initial_member(text, member, kThree);
+      if (!next) return next;
+      text = *next;
+    }
+    return text;
+  };
+  const Result<std::string> text = text_of({kTransactions, kBoth, kData});
+  ASSERT_TRUE(text) << text.error().text();
+  const View view = *view_from_json(*text);
+  EXPECT_EQ(view.members[0].roles, kTransactions);
+  EXPECT_EQ(view.members[1].roles, kBoth);
+  EXPECT_EQ(view.members[2].roles, kData);
+  for (const Placement& placement : view.partitions) EXPECT_FALSE(placement.is_in_sync(NodeId(0)));
+  EXPECT_EQ(text_of({kTransactions, kTransactions, kData}).error().detail,
+            "initial_members: 1 of 3 hold data (node.roles), and 2 replicas (cluster.replicas) need as many");
+  EXPECT_EQ(text_of({kData, kData, kData}).error().detail,
+            "initial_members: none of them runs transactions (node.roles)");
+}
+
 TEST(InitialMembers, WhatIsWrongIsNamed) {
   const auto error = [](std::string_view text) {
     const auto next = add_initial_member(text, initial_member(0, 1), kThree);
@@ -59,6 +87,8 @@ TEST(InitialMembers, WhatIsWrongIsNamed) {
   EXPECT_EQ(error("{" + numbers + R"("initial_members":[{"node":1,"token":"xyz","address":"a:1"}]})"),
             "initial_members: token xyz");
   EXPECT_EQ(error("{" + numbers + R"("initial_members":[{"node":1,"token":"1"}]})"), "initial_members: address ");
+  EXPECT_EQ(error("{" + numbers + R"("initial_members":[{"node":1,"token":"1","address":"a:1","roles":["data"]}]})"),
+            R"(initial_members: roles ["data"])");
   EXPECT_EQ(
       error("{" + numbers +
             R"("initial_members":[{"node":1,"token":"1","address":"a:1"},{"node":1,"token":"2","address":"a:1"}]})"),

@@ -51,8 +51,11 @@ bool SupervisedMembership::fenced(NodeId, uint32_t incarnation) {
 }
 
 void SupervisedMembership::announce(const Member& self) {
-  nlohmann::json message = {
-      {"announce", {{"node", self.node.value}, {"token", self.token}, {"address", self.address}}}};
+  nlohmann::json message = {{"announce",
+                             {{"node", self.node.value},
+                              {"token", self.token},
+                              {"address", self.address},
+                              {"roles", roles_name(self.roles)}}}};
   if (!self.clients.empty()) message["announce"]["clients"] = self.clients;
   supervisor_.send(message.dump());
 }

@@ -4,13 +4,17 @@
 
 namespace weft {
 
-void SupervisorViewStore::announce(const Member& self) {
-  if (view_ != nullptr || self.node.value >= announced_.size()) return;
+Result<void> SupervisorViewStore::announce(const Member& self) {
+  if (view_ != nullptr || self.node.value >= announced_.size()) return {};
   announced_[self.node.value] = self;
-  if (!std::all_of(announced_.begin(), announced_.end(), [](const auto& member) { return member.has_value(); })) return;
+  const auto has_come = [](const auto& member) { return member.has_value(); };
+  if (!std::all_of(announced_.begin(), announced_.end(), has_come)) return {};
   std::vector<Member> initial_members;
   for (const auto& member : announced_) initial_members.push_back(*member);
-  accept(first_view(bootstrap_, initial_members));
+  const Result<View> first = first_view(bootstrap_, initial_members);
+  if (!first) return first.error();
+  accept(*first);
+  return {};
 }
 
 bool SupervisorViewStore::propose(const View& next) {

@@ -23,8 +23,9 @@ class SupervisorViewStore {
   explicit SupervisorViewStore(const BootstrapOptions& bootstrap)
       : bootstrap_(bootstrap), announced_(static_cast<size_t>(bootstrap.nodes)) {}
 
-  // A process wants to be in the first view: its node, token and address. The last one of a node counts.
-  void announce(const Member& self);
+  // A process wants to be in the first view: its node, token, address and roles. The last one of a node counts. An
+  // error: all have come, and their roles do not suffice.
+  Result<void> announce(const Member& self);
   // Makes `next` the view if its epoch is the next one and no change is in progress; otherwise returns false.
   bool propose(const View& next);
   void process_ended(uint64_t token);

@@ -20,21 +20,21 @@ Member process(int node, uint64_t token) {
 // Three announced nodes, with tokens 10, 11, 12.
 SupervisorViewStore formed(int replicas = 2) {
   SupervisorViewStore view_store({3, replicas, 3});
-  for (int n = 0; n < 3; ++n) view_store.announce(process(n, 10 + static_cast<uint64_t>(n)));
+  for (int n = 0; n < 3; ++n) EXPECT_TRUE(view_store.announce(process(n, 10 + static_cast<uint64_t>(n))));
   return view_store;
 }
 
 TEST(SupervisorViewStore, TheFirstViewHasWhoeverCameLastForEachNode) {
   SupervisorViewStore view_store({3, 2, 6});
-  view_store.announce(process(0, 1));
-  view_store.announce(process(1, 2));
-  view_store.announce(process(1, 3));  // restarted
-  view_store.announce(process(0, 4));
+  EXPECT_TRUE(view_store.announce(process(0, 1)));
+  EXPECT_TRUE(view_store.announce(process(1, 2)));
+  EXPECT_TRUE(view_store.announce(process(1, 3)));  // restarted
+  EXPECT_TRUE(view_store.announce(process(0, 4)));
   view_store.process_ended(4);  // and ended before there was a view
-  view_store.announce(process(2, 5));
+  EXPECT_TRUE(view_store.announce(process(2, 5)));
   EXPECT_EQ(view_store.view(), nullptr);
-  view_store.announce(process(7, 6));  // no such node
-  view_store.announce(process(0, 7));
+  EXPECT_TRUE(view_store.announce(process(7, 6)));  // no such node
+  EXPECT_TRUE(view_store.announce(process(0, 7)));
   ASSERT_NE(view_store.view(), nullptr);
   EXPECT_EQ(view_store.view()->epoch, Epoch(1));
   EXPECT_EQ(view_store.view()->partitions.size(), 6U);
@@ -42,8 +42,29 @@ TEST(SupervisorViewStore, TheFirstViewHasWhoeverCameLastForEachNode) {
   EXPECT_EQ(view_store.view()->find(NodeId(1))->token, 3U);
   EXPECT_EQ(view_store.view()->find(NodeId(1))->address, "@node1/3");
   const auto first = view_store.view();
-  view_store.announce(process(0, 8));  // later ones join by a proposal
+  EXPECT_TRUE(view_store.announce(process(0, 8)));  // later ones join by a proposal
   EXPECT_EQ(view_store.view(), first);
+}
+
+TEST(SupervisorViewStore, TheFirstViewHasTheRolesThatItsMembersAnnounce) {
+  SupervisorViewStore view_store({3, 2, 6});
+  Member member = process(0, 1);
+  member.roles = NodeRoles::kTransactions;
+  EXPECT_TRUE(view_store.announce(member));
+  EXPECT_TRUE(view_store.announce(process(1, 2)));
+  member = process(2, 3);
+  member.roles = NodeRoles::kTransactions;
+  const Result<void> too_few = view_store.announce(member);
+  ASSERT_FALSE(too_few);
+  EXPECT_EQ(too_few.error().detail,
+            "initial_members: 1 of 3 hold data (node.roles), and 2 replicas (cluster.replicas) need as many");
+  EXPECT_EQ(view_store.view(), nullptr);
+  member.roles = NodeRoles::kData;
+  EXPECT_TRUE(view_store.announce(member));
+  ASSERT_NE(view_store.view(), nullptr);
+  EXPECT_EQ(view_store.view()->members[0].roles, NodeRoles::kTransactions);
+  EXPECT_EQ(view_store.view()->members[2].roles, NodeRoles::kData);
+  for (const Placement& placement : view_store.view()->partitions) EXPECT_EQ(placement.in_sync, node_set({1, 2}));
 }
 
 TEST(SupervisorViewStore, OneOfTwoProposalsWins) {

@@ -9,6 +9,8 @@
 namespace weft {
 namespace {
 
+constexpr std::array<std::string_view, 3> kRolesNames = {"both", "data", "transactions"};
+
 void set_replicas(Placement& placement, NodeSet in_sync, NodeId primary) {
   placement.in_sync = in_sync;
   placement.count = 0;
@@ -66,7 +68,7 @@ void fill_missing(View& view) {
     while ((placement.in_sync | placement.catching_up).size() < view.replicas) {
       const Member* best = nullptr;
       for (const Member& m : view.members) {
-        if (!m.holds_data || (placement.in_sync | placement.catching_up).contains(m.node)) continue;
+        if (!holds_data(m.roles) || (placement.in_sync | placement.catching_up).contains(m.node)) continue;
         if (best == nullptr || held[m.node.value] < held[best->node.value]) best = &m;
       }
       if (best == nullptr) break;
@@ -88,7 +90,7 @@ void move_replicas(View& view) {
        moving < most; ++moving) {
     const Member* poorest = nullptr;
     for (const Member& m : view.members) {
-      if (m.holds_data && (poorest == nullptr || loads[m.node.value] < loads[poorest->node.value])) poorest = &m;
+      if (holds_data(m.roles) && (poorest == nullptr || loads[m.node.value] < loads[poorest->node.value])) poorest = &m;
     }
     if (poorest == nullptr) return;
     Placement* best = nullptr;
@@ -126,6 +128,14 @@ void arrange(View& view) {
 
 }  // namespace
 
+std::string_view roles_name(NodeRoles roles) { return kRolesNames[static_cast<size_t>(roles)]; }
+
+std::optional<NodeRoles> roles_by_name(std::string_view name) {
+  const auto* const at = std::find(kRolesNames.begin(), kRolesNames.end(), name);
+  if (at == kRolesNames.end()) return std::nullopt;
+  return static_cast<NodeRoles>(at - kRolesNames.begin());
+}
+
 std::string_view cause_name(Cause cause) {
   constexpr std::array<std::string_view, kCauses> kNames = {"none", "joined",     "replaced",  "ended", "unheard",
                                                             "link", "misconduct", "reconnect", "filled"};
@@ -157,25 +167,41 @@ std::string Change::text() const {
   return {};
 }
 
+std::optional<NodeId> View::caretaker_of(PartitionId partition) const {
+  const NodeId primary = placement(partition).primary();
+  std::vector<NodeId> runners;
+  for (const Member& m : members) {
+    if (!weft::runs_transactions(m.roles)) continue;
+    if (m.node == primary) return primary;
+    runners.push_back(m.node);
+  }
+  if (runners.empty()) return std::nullopt;
+  return runners[partition.value % runners.size()];
+}
+
 bool View::fully_replicated() const {
   return std::all_of(partitions.begin(), partitions.end(),
                      [this](const Placement& p) { return p.count >= replicas && p.catching_up.empty(); });
 }
 
-View make_view(int nodes, int replicas, int partitions) {
-  WEFT_CHECK(nodes >= 1 && nodes <= kNodesMax && replicas >= 1 && replicas <= nodes && replicas <= kReplicasMax,
-             "the caller checks its options");
+View make_view(const std::vector<NodeRoles>& roles, int replicas, int partitions) {
   View view;
   view.replicas = static_cast<uint8_t>(replicas);
-  for (int n = 0; n < nodes; ++n) {
-    view.members.push_back({NodeId(static_cast<uint8_t>(n)), view.next_incarnation++, true, true, 0, {}, {}});
+  std::vector<NodeId> holders;
+  for (size_t n = 0; n < roles.size(); ++n) {
+    const NodeId node(static_cast<uint8_t>(n));
+    view.members.push_back({node, view.next_incarnation++, roles[n], 0, {}, {}});
+    if (holds_data(roles[n])) holders.push_back(node);
   }
+  const auto nodes = static_cast<int>(holders.size());
+  WEFT_CHECK(roles.size() <= kNodesMax && replicas >= 1 && replicas <= nodes && replicas <= kReplicasMax,
+             "the caller checks its options");
   for (int p = 0; p < partitions; ++p) {
     const int rest = p - partitions / nodes * nodes;
     const int first = rest < 0 ? p : rest * replicas;
     Placement placement;
     for (int r = 0; r < replicas; ++r) {
-      const NodeId node(static_cast<uint8_t>((first + r) % nodes));
+      const NodeId node = holders[static_cast<size_t>((first + r) % nodes)];
       placement.replicas[static_cast<size_t>(r)] = node;
       placement.in_sync.add(node);
     }
@@ -184,6 +210,16 @@ View make_view(int nodes, int replicas, int partitions) {
   }
   spread_primaries(view);
   return view;
+}
+
+View make_view(int nodes, int replicas, int partitions) {
+  return make_view(std::vector<NodeRoles>(static_cast<size_t>(nodes), NodeRoles::kBoth), replicas, partitions);
+}
+
+View make_view(const Options& options) {
+  std::vector<NodeRoles> roles;
+  for (int n = 0; n < options.nodes; ++n) roles.push_back(options.roles_of(n));
+  return make_view(roles, options.replicas, options.partition_count());
 }
 
 View pre_join_view(View view, NodeId node) {
@@ -196,7 +232,10 @@ Result<View> without_members(const View& view, NodeSet gone) {
   View next = view;
   next.epoch = Epoch(view.epoch.value + 1);
   next.change = {};
+  bool held_data = false;
+  for (const Member& m : view.members) held_data |= gone.contains(m.node) && holds_data(m.roles);
   std::erase_if(next.members, [gone](const Member& m) { return gone.contains(m.node); });
+  if (!held_data) return next;
   for (size_t p = 0; p < next.partitions.size(); ++p) {
     Placement& placement = next.partitions[p];
     placement.catching_up -= gone;
@@ -221,8 +260,9 @@ View with_member(const View& view, Member member) {
   const auto at = std::lower_bound(next.members.begin(), next.members.end(), member,
                                    [](const Member& a, const Member& b) { return a.node < b.node; });
   WEFT_CHECK(at == next.members.end() || at->node != member.node, "a member leaves before it comes back");
+  const bool arranges = holds_data(member.roles);
   next.members.insert(at, std::move(member));
-  arrange(next);
+  if (arranges) arrange(next);
   return next;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,11 +34,14 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
+// "both", "data", "transactions"
+std::string_view roles_name(NodeRoles roles);
+std::optional<NodeRoles> roles_by_name(std::string_view name);
+
 struct Member {
   NodeId node;
   uint32_t incarnation = 0;  // given at join, never reused in this cluster
-  bool holds_data = true;
-  bool runs_transactions = true;
+  NodeRoles roles = NodeRoles::kBoth;
   uint64_t token = 0;   // chosen by the process that joined, to recognize itself
   std::string address;  // of its interconnect, where there is one
   std::string clients;  // host:port where it answers clients; empty: nowhere
@@ -94,14 +98,23 @@ struct View {
                             [](const Member& a, const Member& b) { return a.incarnation < b.incarnation; })
         ->node;
   }
+  bool runs_transactions() const {  // some member does
+    return std::any_of(members.begin(), members.end(),
+                       [](const Member& m) { return weft::runs_transactions(m.roles); });
+  }
+  // Who deletes the partition's expired keys, and counts its keys for clients: its primary if that runs transactions,
+  // else one of the members that do, in turn. None: no member does.
+  std::optional<NodeId> caretaker_of(PartitionId partition) const;
   bool fully_replicated() const;  // every partition has all its replicas, and none is moving
   friend bool operator==(const View&, const View&) = default;
 };
 
-// The first view of a new cluster: partition p has its primary at node p mod nodes and its backups at the following
-// ones. If partitions is not a multiple of nodes, the remainder is distributed round robin, replica by replica, so
-// that no node has two replicas more than another.
-View make_view(int nodes, int replicas, int partitions);
+// The first view of a new cluster, of a node with each of these roles. Of D nodes that hold data, partition p has its
+// primary at number p mod D and its backups at the following ones. If partitions is not a multiple of D, the remainder
+// is distributed round robin, replica by replica, so that none has two replicas more than another.
+View make_view(const std::vector<NodeRoles>& roles, int replicas, int partitions);
+View make_view(int nodes, int replicas, int partitions);  // all with both roles
+View make_view(const Options& options);                   // of an embedded cluster
 
 // A placeholder view for a node that waits for one that includes it: older than any view that will come.
 View pre_join_view(View view, NodeId node);
@@ -117,6 +130,8 @@ View pre_join_view(View view, NodeId node);
 // makes the sum of squares smaller, none is reversed, and when nothing moves any more no two members differ by more
 // than one. At most a quarter of the partitions move at a time. If a replica is lost meanwhile, the draining one
 // stays.
+//
+// A member that holds no data comes and goes without a change of any placement.
 Result<View> without_members(const View& view, NodeSet gone);
 // gets the next incarnation; a previous member with its id has left
 View with_member(const View& view, Member member);

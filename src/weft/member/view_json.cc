@@ -39,8 +39,8 @@ std::string list_of(const Nodes& nodes) {
 
 std::string roles_of(const Member& member) {
   std::vector<std::string_view> roles;
-  if (member.holds_data) roles.push_back(kData);
-  if (member.runs_transactions) roles.push_back(kTransactions);
+  if (holds_data(member.roles)) roles.push_back(kData);
+  if (runs_transactions(member.roles)) roles.push_back(kTransactions);
   return joined(roles, ", ", [](std::string_view role) { return quoted(std::string(role)); });
 }
 
@@ -263,17 +263,19 @@ bool Reader::token(const std::string& where, const Json& in, uint64_t& out) {
 }
 
 bool Reader::roles(const std::string& where, const Json& in, Member& out) {
-  out.holds_data = out.runs_transactions = false;
+  bool data = false;
+  bool transactions = false;
   if (!list(where, in, 1, 2)) return false;
   for (size_t i = 0; i < in.size(); ++i) {
     if (!in[i].is_string() || (in[i] != kData && in[i] != kTransactions)) {
       return fail(at(where, i), in[i],
                   "expected " + quoted(std::string(kData)) + " or " + quoted(std::string(kTransactions)));
     }
-    bool& role = in[i] == kData ? out.holds_data : out.runs_transactions;
+    bool& role = in[i] == kData ? data : transactions;
     if (role) return fail(at(where, i), in[i], "this role is there twice");
     role = true;
   }
+  out.roles = !transactions ? NodeRoles::kData : !data ? NodeRoles::kTransactions : NodeRoles::kBoth;
   return true;
 }
 
@@ -309,7 +311,7 @@ bool Reader::replica(const std::string& where, const Json& in, const View& view,
   if (!integer(where, in, 0, kNodesMax - 1, out.value)) return false;
   const Member* member = view.find(out);
   if (member == nullptr) return fail(where, in, "no member has this id");
-  if (!member->holds_data) return fail(where, in, "this member does not hold data");
+  if (!holds_data(member->roles)) return fail(where, in, "this member does not hold data");
   if (so_far.is_in_sync(out) || so_far.is_catching_up(out)) return fail(where, in, "this partition has it twice");
   return true;
 }

@@ -18,9 +18,9 @@ namespace weft {
 namespace {
 
 Member draw_member(Random& random, NodeId node) {
-  Member member{node, 0, random.chance(80), true, random.next() >> random.below(64), {}, {}};
-  if (!member.holds_data) member.runs_transactions = true;
-  if (member.holds_data && random.chance(20)) member.runs_transactions = false;
+  NodeRoles roles = random.chance(80) ? NodeRoles::kBoth : NodeRoles::kTransactions;
+  if (roles == NodeRoles::kBoth && random.chance(20)) roles = NodeRoles::kData;
+  Member member{node, 0, roles, random.next() >> random.below(64), {}, {}};
   const std::string alphabet = "abcXYZ0123456789.:/@-_\"\\<>";
   for (uint64_t n = random.below(random.chance(5) ? kAddressBytesMax + 1 : 30); n > 0; --n) {
     member.address += alphabet[random.below(alphabet.size())];
@@ -74,9 +74,8 @@ void expect_invariants(const View& view) {
     ASSERT_TRUE(i == 0 || view.members[i - 1].node < member.node);
     ASSERT_TRUE(member.incarnation >= 1 && member.incarnation < view.next_incarnation);
     ASSERT_TRUE(incarnations.insert(member.incarnation).second);
-    ASSERT_TRUE(member.holds_data || member.runs_transactions);
     ASSERT_LE(member.address.size(), kAddressBytesMax);
-    if (member.holds_data) data.add(member.node);
+    if (holds_data(member.roles)) data.add(member.node);
   }
   ASSERT_TRUE(!view.partitions.empty() && view.partitions.size() <= kPartitionsMax);
   for (const Placement& placement : view.partitions) {
@@ -102,7 +101,7 @@ TEST(ViewJson, ReadsForPeople) {
   View view = make_view(2, 1, 2);
   view.members[0].token = 0xa7;
   view.members[0].address = "10.0.0.1:7400";
-  view.members[1].runs_transactions = false;
+  view.members[1].roles = NodeRoles::kData;
   view.replicas = 2;
   view.protocol = "dnl1";
   view.partitions[0].catching_up = node_set({1});
@@ -166,7 +165,7 @@ TEST(ViewJson, OrderOfFieldsAndSpaceDoNotMatter) {
 // the second.
 nlohmann::json good() {
   View view = make_view(2, 2, 2);
-  Member third = {NodeId(2), 0, false, true, 0xabc, "host:1", {}};
+  Member third = {NodeId(2), 0, NodeRoles::kTransactions, 0xabc, "host:1", {}};
   view = with_member(view, third);
   view.partitions[1] = {{NodeId(0)}, 1, node_set({0}), node_set({1}), {}};
   return nlohmann::json::parse(to_json(view));

@@ -49,7 +49,7 @@ struct Spread {
 Spread loads_of(const View& view) {
   Spread spread;
   for (const Member& m : view.members) {
-    if (!m.holds_data) continue;
+    if (!holds_data(m.roles)) continue;
     int load = 0;
     for (const Placement& p : view.partitions) {
       load += ((p.in_sync | p.catching_up) - p.draining).contains(m.node) ? 1 : 0;
@@ -80,7 +80,7 @@ size_t moving(const View& view) {
 void expect_legal(const View& view) {
   NodeSet data;
   for (const Member& m : view.members) {
-    if (m.holds_data) data.add(m.node);
+    if (holds_data(m.roles)) data.add(m.node);
   }
   for (const Placement& p : view.partitions) {
     NodeSet listed;
@@ -138,7 +138,7 @@ void settle(Random& random, View& view) {
     view = next;
   }
   const auto data =
-      std::count_if(view.members.begin(), view.members.end(), [](const Member& m) { return m.holds_data; });
+      std::count_if(view.members.begin(), view.members.end(), [](const Member& m) { return holds_data(m.roles); });
   ASSERT_EQ(view.fully_replicated(), data >= view.replicas);
 }
 
@@ -161,13 +161,55 @@ TEST(View, TheFirstOneIsEven) {
   }
 }
 
+TEST(View, OnlyNodesThatHoldDataGetReplicas) {
+  constexpr NodeRoles kData = NodeRoles::kData, kBoth = NodeRoles::kBoth, kTransactions = NodeRoles::kTransactions;
+  const View view = make_view({kTransactions, kData, kBoth, kTransactions, kData}, 2, 6);
+  ASSERT_NO_FATAL_FAILURE(expect_legal(view));
+  EXPECT_TRUE(view.fully_replicated());
+  EXPECT_EQ(loads_of(view).most, 4);
+  EXPECT_EQ(loads_of(view).least, 4);
+  EXPECT_EQ(view.members[1].roles, kData);
+}
+
+// Rule D2.
+TEST(View, WhoHoldsNoDataComesAndGoesWithoutAChangeOfPlacement) {
+  Random random(3);
+  for (int run = 0; run < 200; ++run) {
+    View view = make_view(5, 3, static_cast<int>(random.between(1, 24)));
+    for (int change = 0; change < 6; ++change) {  // leave replicas missing, or on the move
+      const NodeId node(static_cast<uint8_t>(random.below(6)));
+      if (view.find(node) == nullptr) {
+        view = with_member(view, {node, 0, NodeRoles::kData, 7, {}, {}});
+      } else if (const Result<View> next = without_members(view, NodeSet::of(node))) {
+        view = *next;
+      }
+    }
+    const View with = with_member(view, {NodeId(9), 0, NodeRoles::kTransactions, 7, {}, {}});
+    EXPECT_EQ(with.partitions, view.partitions);
+    const Result<View> without = without_members(with, node_set({9}));
+    ASSERT_TRUE(without);
+    EXPECT_EQ(without->partitions, view.partitions);
+    EXPECT_EQ(without->members, view.members);
+  }
+}
+
+// Rule D1: the data is there when somebody comes who runs transactions.
+TEST(View, AViewMayBeWithoutANodeThatRunsTransactions) {
+  const View view = make_view({NodeRoles::kData, NodeRoles::kData, NodeRoles::kTransactions}, 2, 2);
+  EXPECT_TRUE(view.runs_transactions());
+  const Result<View> without = without_members(view, node_set({2}));
+  ASSERT_TRUE(without);
+  EXPECT_FALSE(without->runs_transactions());
+  EXPECT_TRUE(without->fully_replicated());
+}
+
 TEST(View, ANodeThatComesBackGetsItsShare) {
   View view = make_view(5, 3, 5);
   view = *without_members(view, node_set({2}));
   Random random(1);
   settle(random, view);
   ASSERT_TRUE(view.fully_replicated());
-  view = with_member(view, {NodeId(2), 0, true, true, 7, {}, {}});
+  view = with_member(view, {NodeId(2), 0, NodeRoles::kBoth, 7, {}, {}});
   EXPECT_EQ(moving(view), 2U) << "a quarter of five, rounded up";
   EXPECT_FALSE(view.fully_replicated());
   for (const Placement& p : view.partitions) EXPECT_EQ(p.count, 3);
@@ -179,7 +221,7 @@ TEST(View, ANodeThatComesBackGetsItsShare) {
 
 TEST(View, WhoWasToLeaveStaysIfAnotherIsLost) {
   View view = make_view(3, 3, 3);
-  view = with_member(view, {NodeId(3), 0, true, true, 7, {}, {}});
+  view = with_member(view, {NodeId(3), 0, NodeRoles::kBoth, 7, {}, {}});
   const auto at = std::find_if(view.partitions.begin(), view.partitions.end(),
                                [](const Placement& p) { return !p.draining.empty(); });
   ASSERT_NE(at, view.partitions.end());
@@ -208,7 +250,7 @@ TEST(View, NothingMovesWhileSomethingIsMissing) {
   View view = make_view(5, 3, 20);
   view = *without_members(view, node_set({2}));
   EXPECT_EQ(moving(view), 0U);
-  view = with_member(view, {NodeId(2), 0, true, true, 7, {}, {}});
+  view = with_member(view, {NodeId(2), 0, NodeRoles::kBoth, 7, {}, {}});
   EXPECT_EQ(moving(view), 0U);
 }
 
@@ -224,7 +266,8 @@ TEST(View, RandomChangesStayLegalAndEndEven) {
       const NodeId node(static_cast<uint8_t>(random.below(static_cast<uint64_t>(nodes) + 3)));
       const Member* member = view.find(node);
       if (member == nullptr) {
-        const Member joins{node, 0, !random.chance(10), true, random.next(), {}, {}};
+        const NodeRoles roles = random.chance(10) ? NodeRoles::kTransactions : NodeRoles::kBoth;
+        const Member joins{node, 0, roles, random.next(), {}, {}};
         view = with_member(view, joins);
       } else if (random.chance(60)) {
         std::vector<PartitionId> caught_up = is_catching_up(view, node);
@@ -244,7 +287,7 @@ TEST(View, RandomChangesStayLegalAndEndEven) {
       for (const Placement& p : view.partitions) ASSERT_EQ(p.draining, NodeSet{});
       Spread primaries;
       for (const Member& m : view.members) {
-        if (!m.holds_data) continue;
+        if (!holds_data(m.roles)) continue;
         primaries.take(static_cast<int>(std::count_if(view.partitions.begin(), view.partitions.end(),
                                                       [&](const Placement& p) { return p.primary() == m.node; })));
       }

@@ -151,7 +151,7 @@ TEST_F(Zookeeper, AChangeReachesTheOthers) {
   a->propose(*without);
   ASSERT_TRUE(reaches(b, 2)) << b->status().text;
   EXPECT_EQ(*b->latest(), *without);
-  const View with = with_member(*without, {NodeId(2), 0, true, true, 77, "c:1", {}});
+  const View with = with_member(*without, {NodeId(2), 0, NodeRoles::kBoth, 77, "c:1", {}});
   b->propose(with);
   ASSERT_TRUE(reaches(a, 3)) << a->status().text;
   EXPECT_EQ(*a->latest(), with);

@@ -1,5 +1,6 @@
 // CLUSTER: the view, as clients of a Redis cluster expect it. Any node answers for any key, so there is never a MOVED
-// redirection; a client that follows the slots talks to the primary of its keys and saves a hop.
+// redirection; a client that follows the slots talks to the primary of its keys and saves a hop. Where no replica
+// answers clients (memory nodes), each partition's slots are divided between the nodes that do.
 //
 // Slots are CRC16 of the key, 16384 of them; partition p of n has those from p * 16384 / n on, rounded up.
 #include <algorithm>
@@ -53,16 +54,39 @@ std::vector<const Member*> served_by(const View& view, const Placement& placemen
   return members;
 }
 
-void slots(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
-  const View& view = front.txn_worker()->view();
-  std::vector<size_t> shown;
-  for (size_t p = 0; p < view.partitions.size(); ++p) {
-    if (!empty(slots_of(p, view.partitions.size())) && !served_by(view, view.partitions[p]).empty()) shown.push_back(p);
+// Consecutive slots, and the members that clients ask for their keys, the first of them before the others.
+struct Served {
+  SlotRange range;
+  std::vector<const Member*> members;
+};
+
+std::vector<Served> served_slots(const View& view) {
+  std::vector<const Member*> all;
+  for (const Member& member : view.members) {
+    if (!member.clients.empty()) all.push_back(&member);
   }
-  reply.array(shown.size());
-  for (const size_t p : shown) {
+  std::vector<Served> out;
+  for (size_t p = 0; p < view.partitions.size(); ++p) {
     const SlotRange range = slots_of(p, view.partitions.size());
-    const std::vector<const Member*> members = served_by(view, view.partitions[p]);
+    if (empty(range)) continue;
+    if (std::vector<const Member*> members = served_by(view, view.partitions[p]); !members.empty()) {
+      out.push_back({range, std::move(members)});
+      continue;
+    }
+    const size_t slots = range.last - range.first + 1;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto start = [&](size_t part) { return range.first + static_cast<uint32_t>(part * slots / all.size()); };
+      const SlotRange part = {start(i), start(i + 1) - 1};
+      if (!empty(part)) out.push_back({part, {all[i]}});
+    }
+  }
+  return out;
+}
+
+void slots(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
+  const std::vector<Served> shown = served_slots(front.txn_worker()->view());
+  reply.array(shown.size());
+  for (const auto& [range, members] : shown) {
     reply.array(2 + members.size());
     reply.integer(range.first);
     reply.integer(range.last);
@@ -77,9 +101,10 @@ void slots(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   }
 }
 
-// A shard is the set of partitions with the same primary.
+// A shard is the set of slots with the same first member.
 void shards(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const View& view = front.txn_worker()->view();
+  const std::vector<Served> all = served_slots(view);
   std::vector<const Member*> primaries;
   for (const Member& member : view.members) {
     if (!member.clients.empty()) primaries.push_back(&member);
@@ -87,9 +112,8 @@ void shards(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   reply.array(primaries.size());
   for (const Member* primary : primaries) {
     std::vector<SlotRange> ranges;
-    for (size_t p = 0; p < view.partitions.size(); ++p) {
-      const SlotRange range = slots_of(p, view.partitions.size());
-      if (view.partitions[p].primary() == primary->node && !empty(range)) ranges.push_back(range);
+    for (const Served& served : all) {
+      if (served.members.front() == primary) ranges.push_back(served.range);
     }
     reply.map(2);
     reply.bulk("slots");
@@ -121,6 +145,7 @@ void shards(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
 
 void nodes(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
   const View& view = front.txn_worker()->view();
+  const std::vector<Served> all = served_slots(view);
   std::string text;
   for (const Member& member : view.members) {
     if (member.clients.empty()) continue;
@@ -128,9 +153,8 @@ void nodes(RedisFrontend& front, Client&, Arguments, RespWriter& reply) {
     text += id_of(member) + " " + at.host + ":" + std::to_string(at.port) + "@" + std::to_string(at.port) + " " +
             (member.node == front.txn_worker()->context().self ? "myself,master" : "master") + " - 0 0 " +
             std::to_string(view.epoch.value) + " connected";
-    for (size_t p = 0; p < view.partitions.size(); ++p) {
-      const SlotRange range = slots_of(p, view.partitions.size());
-      if (view.partitions[p].primary() != member.node || empty(range)) continue;
+    for (const auto& [range, members] : all) {
+      if (members.front() != &member) continue;
       text += " " + std::to_string(range.first);
       if (range.last != range.first) text += "-" + std::to_string(range.last);
     }

@@ -67,7 +67,7 @@ bool RedisFrontend::is_remote_only(std::span<const CommandBatch> batches) {
     avoid |= cell != 0;
     if (cell != 0) --cell;
   });
-  return fit && !avoid && others.size() == 1;
+  return fit && !avoid && others.size() == 1 && ctx.views.runs_transactions(others.first());
 }
 
 // In this transaction, or in one of its own.

@@ -4,6 +4,9 @@
 // reached within a minute; but normally scanning takes at most a twenty-fifth of its time. It notes the deadlines that
 // it sees and that are not due yet (deadlines.h). Most keys are deleted before it comes to them (active_expiry.cc): it
 // is for those that nobody noted.
+//
+// Partitions whose primary runs no transactions (a memory node) are swept by the members that do, in turn
+// (View::caretaker_of): they ask for pages of keys, as SCAN does, and get through all of them within a minute, too.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -23,6 +26,8 @@ constexpr uint64_t kLongPauseNs = 250'000'000;   // at most, if the last round s
 constexpr uint64_t kShortPauseNs = 1'000'000;    // at least, and if there was much to delete
 constexpr uint64_t kPausesOfAStep = 24;          // each as long as the step itself
 constexpr size_t kMuch = 32;
+
+constexpr uint32_t kFarKeys = 1024;  // that a page asks for
 
 struct Found {
   const Table* table;
@@ -99,6 +104,54 @@ Task<void> RedisFrontend::sweep() {
     Task<void> deleting = delete_all(found.keys);
     co_await deleting;
   }
+}
+
+Task<void> RedisFrontend::sweep_far() {
+  uint64_t pages = 1;  // of the last round
+  while (!txn_worker_->context().views.removed()) {
+    uint64_t counted = 0;
+    for (uint16_t p = 0; p < txn_worker_->view().partitions.size(); ++p) {
+      const PartitionId partition(p);
+      const NodeId self = txn_worker_->context().self;
+      const View& view = txn_worker_->view();
+      if (view.placement(partition).primary() == self || view.caretaker_of(partition) != self) continue;
+      uint64_t of_partition = pages;
+      Task<void> sweeping = sweep_far(partition, &of_partition);
+      co_await sweeping;
+      counted += of_partition;
+    }
+    pages = std::max<uint64_t>(counted, 1);
+    if (counted == 0) co_await session_.sleep_ns(kLongPauseNs);
+  }
+}
+
+// `pages`: of all partitions in the last round, then of this one.
+Task<void> RedisFrontend::sweep_far(PartitionId partition, uint64_t* pages) {
+  const uint64_t pause_ns = std::clamp(kRoundNs / *pages, kShortPauseNs, kLongPauseNs);
+  *pages = 0;
+  uint64_t cursor = 0;
+  std::vector<std::string> expired;
+  do {
+    co_await session_.sleep_ns(expired.size() >= kMuch ? kShortPauseNs : pause_ns);
+    Task<std::shared_ptr<KeyPage>> scanning = session_.scan_keys(options_.table, partition, cursor, kFarKeys);
+    const std::shared_ptr<KeyPage> page = co_await scanning;
+    if (!page->done) co_return;  // in the next round
+    ++*pages;
+    cursor = page->next;
+    const int64_t now_ms = wall_us() / 1000;
+    expired.clear();
+    for (const KeyItem& item : page->items) {
+      const int64_t deadline_ms = parse_value(item.value_prefix).deadline_ms;
+      if (deadline_ms == kNoDeadline) continue;
+      if (deadline_ms > now_ms) {
+        deadlines_.note_far(item.key, deadline_ms, now_ms);
+      } else {
+        expired.push_back(item.key);
+      }
+    }
+    Task<void> deleting = delete_all(expired);
+    co_await deleting;
+  } while (cursor != 0);
 }
 
 }  // namespace weft

@@ -164,7 +164,9 @@ bool RedisFrontend::poll() {
   accept_when_active();
   if (txn_worker_->context().id == WorkerId(0) && !sweeper_.running() && txn_worker_->active()) {
     sweeper_ = OwnedTask::of(sweep());
+    far_sweeper_ = OwnedTask::of(sweep_far());
     sweeper_.start();
+    far_sweeper_.start();
   }
   if (!expirer_.running() && txn_worker_->active()) {
     expirer_ = OwnedTask::of(expire_due());

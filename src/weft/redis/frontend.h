@@ -335,6 +335,8 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
     return keys.first(std::min<size_t>({kExpiredTogether, txn_worker_->context().limits.txn_keys_max, keys.size()}));
   }
   Task<void> sweep();
+  Task<void> sweep_far();
+  Task<void> sweep_far(PartitionId partition, uint64_t* pages);
   Task<void> expire_due();
   void examine_cell(size_t cell, std::vector<std::string>* expired);
   Task<void> delete_all(std::vector<std::string> keys);
@@ -421,7 +423,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   std::string shown_;                        // for monitors, in this turn
   uint64_t monitors_flush_ns_ = UINT64_MAX;  // when this worker's monitors are flushed at the latest
   Deadlines deadlines_;
-  OwnedTask sweeper_, expirer_;
+  OwnedTask sweeper_, far_sweeper_, expirer_;
 };
 
 }  // namespace weft

@@ -31,6 +31,7 @@ class FrontendTest : public testing::Test, public HandNodes {
 
   // Lets a test change its cluster.
   virtual void shape(ClusterSpec&) {}
+  virtual void shape_view(View&) {}
   virtual uint64_t look_ns() const { return 0; }  // in every turn
 
   // Starts over.
@@ -53,6 +54,7 @@ class FrontendTest : public testing::Test, public HandNodes {
         {.name = "keys", .keys = KeyKind::kBytes, .value_bytes_max = 64 + kValueHeaderBytesMax, .capacity = 20'000});
     shape(spec_);
     make_network();
+    shape_view(view_);
     for (uint8_t n = 0; n < kNodes; ++n) {
       ASSERT_NO_FATAL_FAILURE(start_node(NodeId(n), view_));
       ASSERT_NO_FATAL_FAILURE(add_front(n, 0));

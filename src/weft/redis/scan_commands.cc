@@ -208,14 +208,13 @@ Task<std::optional<uint64_t>> count_keys(RedisFrontend& front, Client& client, s
   co_return page->done ? std::optional(page->records) : std::nullopt;
 }
 
-// A client that asks the nodes of a cluster one by one adds up the replies: then each node counts its primary
-// partitions only.
+// A client that asks the nodes of a cluster one by one adds up the replies: then each node counts only the partitions
+// that it takes care of.
 Task<void> dbsize(RedisFrontend& front, Client& client, Arguments) {
   uint64_t all = 0;
   for (size_t p = 0; p < front.txn_worker()->view().partitions.size(); ++p) {
-    if (client.asked_cluster &&
-        front.txn_worker()->view().partitions[p].primary() != front.txn_worker()->context().self)
-      continue;
+    const WorkerContext& ctx = front.txn_worker()->context();
+    if (client.asked_cluster && ctx.view().caretaker_of(PartitionId(static_cast<uint16_t>(p))) != ctx.self) continue;
     Task<std::optional<uint64_t>> work = count_keys(front, client, p);
     const std::optional<uint64_t> count = co_await work;
     if (!count) co_return;

@@ -104,6 +104,7 @@ inline constexpr std::string_view kProtocolAuto = "auto";
 struct NodeConfig {
   std::string cluster;  // its id: both ends of a connection must agree
   NodeId node;
+  NodeRoles roles = NodeRoles::kBoth;
   Options options = [] {
     Options defaults;
     defaults.protocol = kProtocolAuto;

@@ -71,7 +71,7 @@ std::vector<ConfigKey> make_keys() {
   keys.integer("workers", WEFT_FIELD(options.workers), 1, kWorkersMax,
                "event loops of each node; the same for all nodes");
   keys.integer("partitions", WEFT_FIELD(options.partitions), 0, 4096,
-               "what the keys are divided into; 0: one per node");
+               "what the keys are divided into; 0: as many as `nodes`");
   keys.choice("protocol", WEFT_FIELD(options.protocol), protocol_names(),
               "how transactions commit, a row of `weft protocols`; `auto`: as the cluster was founded, and a new one "
               "with `dnl1` if `replicas` is `nodes`, else with `hop` (of one node, `dnl4`); those that found a cluster "
@@ -86,6 +86,10 @@ std::vector<ConfigKey> make_keys() {
   keys.integer("id", WEFT_FIELD(node), 0, kNodesMax - 1,
                "which node this is, below `cluster.nodes`; one below `cluster.initial_members` is of the first view",
                "required");
+  keys.choice("roles", WEFT_FIELD(roles), {"both", "data", "transactions"},
+              "what the node does. `data`: it holds replicas, and answers nodes and no clients (a memory node); "
+              "`transactions`: it answers clients and holds no replica (a compute node), and `store` is not used; at "
+              "least `cluster.replicas` initial members hold data, and one runs transactions");
   keys.integer("threads", WEFT_FIELD(options.threads), 0, kWorkersMax,
                "threads that run the workers, at most one each; 0: one per worker, at most the cores");
   keys.boolean("pin_threads", WEFT_FIELD(options.pin_threads), "each thread stays on one core");

@@ -24,8 +24,9 @@ enum class KeyType : uint8_t {
 // Where a key's value is stored.
 template <class T>
 using Field = T& (*)(NodeConfig&);
-using AnyField = std::variant<Field<int>, Field<uint32_t>, Field<uint64_t>, Field<NodeId>, Field<bool>,
-                              Field<std::string>, Field<FabricKind>, Field<MembershipKind>, Field<RemoteLockMode>>;
+using AnyField =
+    std::variant<Field<int>, Field<uint32_t>, Field<uint64_t>, Field<NodeId>, Field<bool>, Field<std::string>,
+                 Field<FabricKind>, Field<MembershipKind>, Field<RemoteLockMode>, Field<NodeRoles>>;
 
 struct ConfigKey {
   std::string_view table;  // "fabric.tls"

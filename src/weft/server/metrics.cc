@@ -88,7 +88,12 @@ void add_cluster(Exposition& out, const NodeStats& f) {
              "How long this node has had no lease: what is asked of it waits, up to limits.answer_ms; 0: it has one.");
   out.sample({}, number(static_cast<double>(f.cut_off_ns) / 1e9));
   out.gauge("weft_unavailable", f.unavailable_reason.empty() ? 0 : 1,
-            "1 if the cluster waits for a lost node that has the last replica of a partition.");
+            "1 if the cluster waits for a lost node that has the last replica of a partition, or no node of the view "
+            "runs transactions.");
+  const Member* const self = f.view->find(f.node);
+  out.family("weft_role", "gauge", "1 if the node has the role in that view: it holds data, it runs transactions.");
+  out.sample({{"role", "data"}}, self != nullptr && holds_data(self->roles) ? 1 : 0);
+  out.sample({{"role", "transactions"}}, self != nullptr && runs_transactions(self->roles) ? 1 : 0);
   const NodeStats::Roles roles = f.roles();
   out.family("weft_partitions", "gauge", "Partitions of this node, by what it is to them.");
   out.sample({{"role", "primary"}}, roles.primary);

@@ -109,6 +109,7 @@ uint64_t Server::seed(NodeId node, WorkerId worker) {
 
 Result<void> Server::start_interconnect() {
   self_.node = options_.node;
+  self_.roles = options_.roles;
   self_.token = os_random();
   InterconnectOptions options;
   options.kind = options_.fabric;
@@ -163,7 +164,7 @@ bool Server::in(const View& view) const {
 // Before it is in a view, as an initial member or by joining: from then on the others wait for its leases.
 Result<void> Server::make_tables() {
   const int partitions = options_.spec.options.partition_count();
-  auto tables = Node::make_tables(spec_, partitions, partitions);
+  auto tables = Node::make_tables(spec_, partitions, holds_data(options_.roles) ? partitions : 0);
   if (!tables) return tables.error();
   tables_ = std::move(*tables);
   return {};
@@ -348,6 +349,9 @@ NodeStats Server::node_stats() const {
   out.fabric = interconnect_->name();
   out.membership = membership_->state();
   out.unavailable_reason = agent_->unavailable_reason();
+  if (out.unavailable_reason.empty() && !out.view->runs_transactions()) {
+    out.unavailable_reason = "no node of the view runs transactions; one that joins finds all that was committed";
+  }
   // A view change ends all leases, and a node that has just started has none yet.
   const uint64_t lease_ns = std::max({node_->state().lease.until_ns(), out.change.adopted_ns, started_ns_});
   const uint64_t now_ns = clock_->now_ns();

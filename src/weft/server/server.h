@@ -38,6 +38,7 @@ namespace weft {
 struct ServerOptions {
   std::string cluster = "weft";  // its name; both ends of a connection must agree on it
   NodeId node;
+  NodeRoles roles = NodeRoles::kBoth;
   ClusterSpec spec;
   bool takes_protocol = false;  // from the view, if that has another one than `spec`
   std::string fabric = "shm";   // tcp, verbs

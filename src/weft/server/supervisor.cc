@@ -189,8 +189,12 @@ void Supervisor::take(size_t node, std::string_view text) {
   const auto has = [&](const char* name, bool (nlohmann::json::*is)() const noexcept) {
     return announce->contains(name) && ((*announce)[name].*is)();
   };
+  const auto roles = [&]() -> std::optional<NodeRoles> {
+    if (!has("roles", &nlohmann::json::is_string)) return std::nullopt;
+    return roles_by_name((*announce)["roles"].get_ref<const std::string&>());
+  };
   if (announce == message.end() || !announce->is_object() || !has("token", &nlohmann::json::is_number_unsigned) ||
-      !has("address", &nlohmann::json::is_string)) {
+      !has("address", &nlohmann::json::is_string) || !roles()) {
     log(node, Level::kError, "message_refused", {{"why", "its kind is not known"}});
     return child.talk.close();
   }
@@ -201,7 +205,8 @@ void Supervisor::take(size_t node, std::string_view text) {
   self.token = child.token = (*announce)["token"].get<uint64_t>();
   self.address = (*announce)["address"].get<std::string>();
   if (has("clients", &nlohmann::json::is_string)) self.clients = (*announce)["clients"].get<std::string>();
-  view_store_.announce(self);
+  self.roles = *roles();
+  if (auto announced = view_store_.announce(self); !announced) why_ = announced.error().detail;
 }
 
 void Supervisor::reap(size_t node) {

@@ -182,6 +182,42 @@ void take_fixed(const SimOptions& fixed, SimConfig& config) {
   if (config.transactions != 0 && config.faults.bits == 0 && !fixed.faults) config.faults.add(Fault::kPause);
 }
 
+// Some nodes hold no data, and some run no transactions, wherever they stand; those without data come in addition. The
+// other seeds stay as they were.
+void draw_roles(const SimOptions& fixed, SimConfig& config) {
+  Random random(mix64(fixed.seed) ^ 0x401e5);
+  const bool divided = random.chance(25);
+  const auto without_data = static_cast<int>(random.between(1, 3));
+  const auto only_data = static_cast<uint32_t>(pick<int>(random, {40, 80, 100}));
+  Options& options = config.options;
+  if (!fixed.roles.empty()) {
+    options.roles = fixed.roles;
+    options.nodes = static_cast<int>(fixed.roles.size());
+    options.replicas = std::min(options.replicas, options.data_nodes());
+    return;
+  }
+  if (!fixed.divided.value_or(divided)) return;
+  if (!fixed.nodes) options.nodes = std::min(options.nodes, 6) + without_data;
+  const int data = std::max(options.replicas, options.nodes - without_data);
+  if (data == options.nodes) return;  // both numbers are fixed
+  for (int n = 0; n < options.nodes; ++n) {
+    const NodeRoles with_data = random.chance(only_data) ? NodeRoles::kData : NodeRoles::kBoth;
+    options.roles.push_back(n < data ? with_data : NodeRoles::kTransactions);
+  }
+  for (size_t n = options.roles.size() - 1; n > 0; --n) std::swap(options.roles[n], options.roles[random.below(n + 1)]);
+}
+
+// The first view has as many nodes with data as there are replicas, and one that runs transactions.
+void fit_initial_members(SimConfig& config) {
+  const Options& options = config.options;
+  const auto of_first = [&](bool (*has)(NodeRoles)) {
+    return std::count_if(options.roles.begin(), options.roles.begin() + config.initial_members, has);
+  };
+  while (!options.roles.empty() && (of_first(holds_data) < options.replicas || of_first(runs_transactions) == 0)) {
+    ++config.initial_members;
+  }
+}
+
 void draw_joiners_and_patience(const SimOptions& fixed, SimConfig& config) {
   const Options& options = config.options;
   // Nodes that join later.
@@ -289,7 +325,9 @@ SimConfig draw_config(const SimOptions& fixed) {
   }
   config.visitors = (config.faults.bits & FaultMask::links().bits) != 0;
   draw_shipped(fixed, config);
+  draw_roles(fixed, config);
   draw_joiners_and_patience(fixed, config);
+  fit_initial_members(config);
   draw_snapshots(fixed.seed, config);
   draw_scans(fixed, config);
   draw_verbs(fixed, config);
@@ -314,11 +352,14 @@ std::string SimConfig::text() const {
   std::ostringstream out;
   const Options& o = options;
   const WorkloadConfig& w = workload;
-  out << workload_name(w.kind) << " on " << o.protocol << ": " << o.nodes << " nodes, " << initial_members
-      << " of them from the start, " << o.replicas << " replicas, " << o.workers << " workers, " << o.partitions
-      << " partitions; inflight " << o.limits.transactions_in_flight_max << ", credit " << o.limits.credit_bytes
-      << ", room " << o.limits.txn_bytes_max << (piece_bytes != 0 ? ", pieces of " + std::to_string(piece_bytes) : "")
-      << "; " << (o.network_batching ? "" : "no ") << "nw-batch, " << (o.table_batching ? "" : "no ") << "ht-batch, "
+  std::string roles;
+  for (const NodeRoles r : o.roles) roles += r == NodeRoles::kBoth ? 'b' : r == NodeRoles::kData ? 'd' : 't';
+  out << workload_name(w.kind) << " on " << o.protocol << ": " << o.nodes << " nodes"
+      << (roles.empty() ? "" : " (" + roles + ")") << ", " << initial_members << " of them from the start, "
+      << o.replicas << " replicas, " << o.workers << " workers, " << o.partitions << " partitions; inflight "
+      << o.limits.transactions_in_flight_max << ", credit " << o.limits.credit_bytes << ", room "
+      << o.limits.txn_bytes_max << (piece_bytes != 0 ? ", pieces of " + std::to_string(piece_bytes) : "") << "; "
+      << (o.network_batching ? "" : "no ") << "nw-batch, " << (o.table_batching ? "" : "no ") << "ht-batch, "
       << (o.local_reads ? "" : "no ") << "local reads; latency " << network.base_ns << "+" << network.jitter_ns
       << " ns, tail " << network.tail_permille << " permille " << network.tail_ns << " ns, " << network.channel_packets
       << " packets a channel, step jitter " << step_jitter_ns << " ns; lease " << lease_ns << " ns"

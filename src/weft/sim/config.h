@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "weft/base/bugs.h"
 #include "weft/options.h"
@@ -95,6 +96,8 @@ struct SimOptions {
   std::optional<bool> impatient;        // SimConfig::answer_ns is short
   std::optional<uint32_t> piece_bytes;  // SimConfig::piece_bytes
   std::optional<bool> scans;            // whether tables are ordered, and scanned
+  std::optional<bool> divided;          // whether some nodes hold no data, and some run no transactions
+  std::vector<NodeRoles> roles;         // of the nodes; empty: as the seed draws
   std::optional<bool> loopback;         // atomic verbs are not atomic with the processor's, and verbs take all locks
   // A run of a campaign: at least this many transactions, at least one fault, and aimed crashes. 0: as the seed draws.
   uint64_t transactions = 0;

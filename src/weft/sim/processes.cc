@@ -53,8 +53,9 @@ std::string Processes::start(sim::Workload& workload, Random& random) {
   if (const Result<void> legal = check_spec(spec); !legal) {
     return "the seed draws a bad configuration: " + legal.error().text();
   }
-  const int partitions = spec.options.partitions == 0 ? spec.options.nodes : spec.options.partitions;
-  View view = make_view(config_.initial_members, spec.options.replicas, partitions);
+  std::vector<NodeRoles> roles;
+  for (int n = 0; n < config_.initial_members; ++n) roles.push_back(spec.options.roles_of(n));
+  View view = make_view(roles, spec.options.replicas, spec.options.partition_count());
   for (Member& member : view.members) member.token = ++tokens_;
   set_clocks();
   std::vector<Node*> nodes;
@@ -129,6 +130,7 @@ void Processes::start_agent(NodeId id) {
   options.drift_permille = config_.margin_permille;
   options.self.node = id;
   options.self.token = process.token;
+  options.self.roles = config_.options.roles_of(id.value);
   process.agent = std::make_unique<NodeAgent>(options, process.node->agent_host(), membership_.endpoint(id));
   for (int w = 0; w < config_.options.workers; ++w) host_->wake(id, WorkerId(static_cast<uint8_t>(w)));
 }

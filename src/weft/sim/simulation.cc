@@ -88,7 +88,7 @@ void Simulation::process_starts(NodeId id) {
 }
 
 void Simulation::process_started(NodeId id) {
-  if (processes_.healing()) return;
+  if (processes_.healing() || !has_clients(id)) return;
   for (int w = 0; w < config_.options.workers; ++w) start_client(id, WorkerId(static_cast<uint8_t>(w)), false);
 }
 
@@ -96,7 +96,7 @@ void Simulation::on_event(const Event& event) {
   Loop& at = loops_[event.a];
   if (event.kind != EventKind::kVisit) {
     step(at, event.b);
-  } else if (!processes_.healing() && !processes_.down(at.node)) {
+  } else if (!processes_.healing() && !processes_.down(at.node) && has_clients(at.node)) {
     start_client(at.node, at.id, false, static_cast<int>(event.b));
   }
 }
@@ -221,10 +221,20 @@ bool Simulation::stops() {
   return stopped_;
 }
 
+// All nodes that run transactions may be down at a time, if others hold the data.
+bool Simulation::clients_come_back() const {
+  if (config_.options.roles.empty() || !config_.workload.until_enough || processes_.healing() || !wants_more()) {
+    return false;
+  }
+  return std::any_of(loops_.begin(), loops_.end(),
+                     [this](const Loop& loop) { return has_clients(loop.node) && processes_.down(loop.node); });
+}
+
 // Runs until all clients are done; false if they are stuck.
 bool Simulation::run_clients() {
   const auto done = [this] {
-    return std::all_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->done; });
+    return std::all_of(clients_.begin(), clients_.end(), [](const auto& client) { return client->done; }) &&
+           !clients_come_back();
   };
   while (!done()) {
     if (stops()) return false;
@@ -240,7 +250,7 @@ bool Simulation::run_clients() {
 SimResult Simulation::run() {
   if (!build()) return result();
   for (const Loop& loop : loops_) {
-    if (processes_.down(loop.node)) continue;
+    if (processes_.down(loop.node) || !has_clients(loop.node)) continue;
     for (int i = 0; i < config_.workload.clients; ++i) start_client(loop.node, loop.id, false);
   }
   for (const FaultWindow& window : faults_.windows()) link_fails(window);
@@ -254,7 +264,8 @@ SimResult Simulation::run() {
   }
   if (finished) {
     for (int n = 0; n < config_.options.nodes; ++n) {
-      start_client(NodeId(static_cast<uint8_t>(n)), WorkerId(0), true);
+      const NodeId node(static_cast<uint8_t>(n));
+      if (has_clients(node)) start_client(node, WorkerId(0), true);
     }
     finished = run_clients();
   }

@@ -10,12 +10,13 @@ namespace weft {
 
 namespace {
 
-// Describes the load if some node has two replicas more than another; else empty.
+// Describes the load if some node that holds data has two replicas more than another; else empty.
 std::string uneven(const View& view) {
   std::string text;
   size_t least = SIZE_MAX;
   size_t most = 0;
   for (const Member& member : view.members) {
+    if (!holds_data(member.roles)) continue;
     const auto held = static_cast<size_t>(
         std::count_if(view.partitions.begin(), view.partitions.end(),
                       [&](const Placement& placement) { return placement.is_in_sync(member.node); }));

@@ -50,6 +50,8 @@ class Simulation final : public EventSink, public Wakeups, public Processes::Pro
     return loops_[size_t{node.value} * static_cast<size_t>(config_.options.workers) + worker.value];
   }
   bool recovers() const { return config_.faults.recovers(); }
+  bool clients_come_back() const;
+  bool has_clients(NodeId node) const { return runs_transactions(config_.options.roles_of(node.value)); }
   bool build();
   bool heal();
   void schedule(Loop& loop, uint64_t at_ns);

@@ -81,7 +81,9 @@ Table::Table(const TableOptions& options, Region* region, const TableLayout& lay
       looking_context_(options.looking_context),
       records_limit_(layout.records_per_partition),
       bytes_limit_(layout.bytes_per_partition),
-      memory_bytes_max_(options.spec.memory_bytes_max != 0 ? options.spec.memory_bytes_max : layout.end),
+      memory_bytes_max_(options.spec.memory_bytes_max != 0 && options.partitions_held != 0
+                            ? options.spec.memory_bytes_max
+                            : layout.end),
       blocks_(region->base(), layout.blocks_at, layout.end),
       usage_(new PartitionUsage[static_cast<size_t>(options.partitions)]),
       spec_(options.spec),

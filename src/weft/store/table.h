@@ -81,7 +81,7 @@ constexpr bool installs(Write write) { return write == Write::kPut || write == W
 struct TableOptions {
   TableSpec spec;
   int partitions = 1;       // of the cluster
-  int partitions_held = 1;  // by this node: sizes the index and the region
+  int partitions_held = 1;  // by this node: sizes the index and the region; 0: it only knows keys and limits
   uint64_t hash_seed = 0;
   int workers = 1;        // of this node
   bool checksums = true;  // see Table::set_checksums

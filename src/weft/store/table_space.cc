@@ -75,6 +75,10 @@ Result<TableLayout> table_layout(const TableOptions& options) {
     out.order_nodes = options.order_nodes_max != 0 ? options.order_nodes_max : static_cast<uint32_t>(nodes);
   }
   out.blocks_at = out.order_at + align_up(uint64_t{out.order_nodes} * kOrderNodeBytes, kPage);
+  if (held == 0) {
+    out.end = out.blocks_at + align_up(Blocks::map_bytes(0), kPage);
+    return out;
+  }
   out.bytes_per_partition = planned_bytes(spec, out.records_per_partition, held);
   if (spec.memory_bytes_max != 0) {
     // Index, order and absence words are subtracted first; a fifth of the rest is the backups' headroom.

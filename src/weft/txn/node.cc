@@ -81,9 +81,16 @@ Result<void> check_spec(const ClusterSpec& spec) {
   const Options& o = spec.options;
   if (auto r = in_range("nodes", o.nodes, 1, kNodesMax); !r) return r;
   if (auto r = in_range("replicas", o.replicas, 1, kReplicasMax); !r) return r;
-  if (o.replicas > o.nodes) {
-    return bad("replicas is " + std::to_string(o.replicas) + ", but there are only " + std::to_string(o.nodes) +
-               " nodes");
+  if (!o.roles.empty() && o.roles.size() != static_cast<size_t>(o.nodes)) {
+    return bad("roles has " + std::to_string(o.roles.size()) + " entries, must be one for each of " +
+               std::to_string(o.nodes) + " nodes");
+  }
+  if (o.replicas > o.data_nodes()) {
+    return bad("replicas is " + std::to_string(o.replicas) + ", but there are only " + std::to_string(o.data_nodes()) +
+               (o.roles.empty() ? " nodes" : " nodes that hold data"));
+  }
+  if (!o.roles.empty() && std::none_of(o.roles.begin(), o.roles.end(), runs_transactions)) {
+    return bad("roles: no node runs transactions");
   }
   if (auto r = in_range("workers", o.workers, 1, kWorkersMax); !r) return r;
   if (auto r = in_range("threads", o.threads, 0, o.workers); !r) return r;
@@ -115,7 +122,7 @@ Result<NodeTables> Node::make_tables(const ClusterSpec& spec, int partitions, in
     TableOptions options;
     options.spec = table_spec;
     options.partitions = partitions;
-    options.partitions_held = spec.recovers ? partitions : std::max(held, 1);
+    options.partitions_held = held;
     options.hash_seed = spec.options.hash_seed;
     options.workers = spec.options.workers;
     options.bugs = spec.bugs;
@@ -134,6 +141,7 @@ Result<std::unique_ptr<Node>> Node::create(NodeId id, const ClusterSpec& spec, c
   if (auto r = check_spec(spec); !r) return r.error();
   int held = 0;
   for (const Placement& p : view.partitions) held += p.is_in_sync(id) ? 1 : 0;
+  if (spec.recovers && holds_data(spec.options.roles_of(id.value))) held = static_cast<int>(view.partitions.size());
   auto tables = make_tables(spec, static_cast<int>(view.partitions.size()), held);
   if (!tables) return tables.error();
   return create(id, spec, view, env, joins, std::move(*tables));

@@ -69,7 +69,7 @@ class Environment {
 class Node {
  public:
   // A node's tables, empty. Creating them takes long if they are large, and needs no view. `held`: number of partitions
-  // of which the node may have a replica.
+  // of which the node may have a replica; 0: none, and the tables know their keys and limits and have room for nothing.
   static Result<NodeTables> make_tables(const ClusterSpec& spec, int partitions, int held);
 
   // A joining node starts stopped, with a view that it is not in, and waits for one that it is in (Recovery::adopt).

@@ -50,6 +50,10 @@ TEST(NodeSpec, AnOptionOutOfItsRangeIsNamedWithValueAndRange) {
   EXPECT_SPEC_ERROR(s.options.nodes = 0, "nodes is 0, must be 1 to 63");
   EXPECT_SPEC_ERROR(s.options.replicas = 0, "replicas is 0, must be 1 to 8");
   EXPECT_SPEC_ERROR(s.options.replicas = 4, "replicas is 4, but there are only 3 nodes");
+  EXPECT_SPEC_ERROR(s.options.roles = memory_and_compute(1, 1), "roles has 2 entries, must be one for each of 3 nodes");
+  EXPECT_SPEC_ERROR((s.options.roles = memory_and_compute(2, 1), s.options.replicas = 3),
+                    "replicas is 3, but there are only 2 nodes that hold data");
+  EXPECT_SPEC_ERROR((s.options.roles = memory_and_compute(3, 0)), "roles: no node runs transactions");
   EXPECT_SPEC_ERROR(s.options.workers = 129, "workers is 129, must be 1 to 128");
   EXPECT_SPEC_ERROR(s.options.threads = 2, "threads is 2, must be 0 to 1");
   EXPECT_SPEC_ERROR(s.options.partitions = -1, "partitions is -1, must be 0 to 4096");
@@ -161,11 +165,39 @@ TEST_F(NodeTest, TablesAreMadeInTheOrderOfTheSpecAndAsLargeAsWhatIsHeld) {
     EXPECT_EQ((*made).at(TableId(1))->spec().name, "u");
     return (*made).at(TableId(1))->memory_bytes_max();
   };
-  EXPECT_EQ(bytes(0), bytes(1)) << "a node that holds nothing has tables";
+  EXPECT_GT(bytes(0), 0U) << "a node that holds nothing has tables";
+  EXPECT_LT(bytes(0), bytes(1));
   EXPECT_LT(bytes(1), bytes(8));
-  const uint64_t all = bytes(8);
+}
+
+// What a node may come to hold, and what it will never hold.
+TEST_F(NodeTest, TablesHaveRoomForWhatTheNodesRolesSay) {
+  const auto bytes = [&](size_t n) { return nodes_[n]->table(TableId(0))->memory_bytes_max(); };
+  spec_.options.roles = memory_and_compute(2, 1);
+  spec_.options.replicas = 1;
+  spec_.options.partitions = 16;
+  spec_.tables[0].capacity = 1 << 20;
+  spec_.recovers = false;
+  start();
+  const uint64_t half = bytes(1);
+  EXPECT_LT(bytes(0) * 4, half) << "it holds no data";
+  EXPECT_LT(nodes_[0]->table(TableId(0))->memory_bytes() * 4, nodes_[1]->table(TableId(0))->memory_bytes());
   spec_.recovers = true;
-  EXPECT_EQ(bytes(1), all) << "it may come to hold any partition";
+  start();
+  EXPECT_GT(bytes(1), half) << "it may come to hold any partition";
+  EXPECT_LT(bytes(0) * 4, half);
+}
+
+TEST_F(NodeTest, ANodeThatRunsNoTransactionsRejectsThem) {
+  spec_.options.roles = memory_and_compute(2, 1);
+  spec_.options.replicas = 2;
+  start();
+  for (size_t n = 0; n < 3; ++n) {
+    SlotTable& slots = nodes_[n]->txn_worker(WorkerId(0))->slots();
+    TxnSlot* const slot = slots.acquire(0);
+    ASSERT_NE(slot, nullptr);
+    EXPECT_EQ(slot->rejected, n == 0 ? Code::kOk : Code::kNoTransactions);
+  }
 }
 
 TEST_F(NodeTest, WhatCannotBeIsNotCreated) {

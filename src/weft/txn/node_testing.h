@@ -65,7 +65,7 @@ class HandNodes : public Environment {
       regions_.push_back(std::make_unique<Regions>());
       fabric_->set_regions(NodeId(static_cast<uint8_t>(n)), regions_[n].get());
     }
-    view_ = make_view(options.nodes, options.replicas, options.nodes);
+    view_ = make_view(options);
   }
 
   void start_node(NodeId id, const View& view, bool joins = false) {

@@ -163,6 +163,7 @@ bool ShipServer::execute(const Message& m, const CommitRequest& request) {
   const auto header = load<ShipHeader>(at);
   at += sizeof header;
   const std::string_view arguments = as_text({at, header.argument_bytes});
+  if (!ctx_.views.runs_transactions()) return ask_instead();
   const StoredProcedure& procedure = procedures_[header.procedure];
   ProcedureKeys keys(keys_, *guest_);
   keys.collect(procedure, arguments);

@@ -55,7 +55,7 @@ std::optional<NodeId> ShippedTxns::executor_for(const TxnSlot& slot, ProcedureId
     }
   }
   if (own && !writes) return std::nullopt;  // it would lock what it only reads
-  if (!executor || ctx_.views.is_lost(*executor)) return std::nullopt;
+  if (!executor || ctx_.views.is_lost(*executor) || !ctx_.views.runs_transactions(*executor)) return std::nullopt;
   if (own_read && own_reads(id).here != 0) {
     --own_reads(id).here;
     return std::nullopt;

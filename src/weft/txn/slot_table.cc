@@ -37,7 +37,11 @@ TxnSlot* SlotTable::acquire(uint64_t until_ns) {
   free_.pop_back();
   ++in_use_;
   reset(slot, until_ns);
-  if (ctx_.views.removed()) reject(slot, Code::kPeerUnreachable, nullptr, {});
+  if (ctx_.views.removed()) {
+    reject(slot, Code::kPeerUnreachable, nullptr, {});
+  } else if (!ctx_.views.runs_transactions()) {
+    reject(slot, Code::kNoTransactions, nullptr, {});
+  }
   return &slot;
 }
 

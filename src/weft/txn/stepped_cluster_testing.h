@@ -54,7 +54,7 @@ class SteppedCluster final : public Environment {
       regions_.push_back(std::make_unique<Regions>());
       fabric_->set_regions(NodeId(static_cast<uint8_t>(n)), regions_.back().get());
     }
-    const View view = make_view(options.nodes, options.replicas, spec_.options.partition_count());
+    const View view = make_view(spec_.options);
     for (int n = 0; n < options.nodes; ++n) {
       auto node = Node::create(NodeId(static_cast<uint8_t>(n)), spec_, view, this);
       if (!node) ADD_FAILURE() << node.error().text();

@@ -41,6 +41,11 @@ class ViewState {
   }
 
   const View& current() const { return *view_; }
+  bool runs_transactions() const { return runs_transactions_; }  // this node, in the view
+  bool runs_transactions(NodeId node) const {
+    const Member* const member = member_of(node);
+    return member != nullptr && weft::runs_transactions(member->roles);
+  }
   // ReplicaRoles of this node in the view, by partition. They stay where they are.
   const uint8_t* roles() const { return roles_.data(); }
   const std::shared_ptr<const View>& shared() const { return view_; }
@@ -51,10 +56,7 @@ class ViewState {
   Epoch active_epoch() const { return active_epoch_; }   // the last one
   uint32_t incarnation() const { return incarnation_; }  // of this node; 0: not a member yet
   uint32_t incarnation_of(NodeId node) const {           // in the view; 0: not a member
-    // Members are sorted; while none is missing, each is at the index of its id.
-    const std::vector<Member>& members = view_->members;
-    if (node.value < members.size() && members[node.value].node == node) return members[node.value].incarnation;
-    const Member* member = view_->find(node);
+    const Member* const member = member_of(node);
     return member == nullptr ? 0 : member->incarnation;
   }
 
@@ -108,7 +110,15 @@ class ViewState {
   }
 
  private:
+  const Member* member_of(NodeId node) const {
+    // Members are sorted; while none is missing, each is at the index of its id.
+    const std::vector<Member>& members = view_->members;
+    if (node.value < members.size() && members[node.value].node == node) return &members[node.value];
+    return view_->find(node);
+  }
   void set_roles() {
+    const Member* const self = view_->find(self_);
+    runs_transactions_ = self != nullptr && weft::runs_transactions(self->roles);
     WEFT_CHECK(view_->partitions.size() == roles_.size(), "a cluster keeps its number of partitions");
     for (size_t p = 0; p < roles_.size(); ++p) {
       const Placement& placement = view_->partitions[p];
@@ -125,6 +135,7 @@ class ViewState {
   bool active_;
   bool was_active_;
   bool removed_ = false;
+  bool runs_transactions_ = false;
   uint32_t incarnation_ = 0;
   Epoch active_epoch_;
   std::array<uint32_t, kNodesMax + 1> peer_incarnations_{};
