@@ -72,7 +72,8 @@ std::string text_of(const Tour& tour) {
   if (divided) {
     out += "  roles          compute nodes: " + range(0, tour.answering) +
            " (they run transactions), memory nodes: " + range(tour.answering, o.nodes - tour.answering) +
-           " (they hold the data)\n";
+           " (they hold the data; ports " + range(tour.port + tour.answering, o.nodes - tour.answering) +
+           " answer INFO, WEFT STATUS and the like)\n";
   }
   out += "  clients        127.0.0.1, ports " + range(tour.port, tour.answering) + ": any client of Redis, at any " +
          (divided ? "of these nodes" : "node") + (client.has_tls() ? ", over TLS" : "") +

@@ -92,8 +92,7 @@ NodeConfig config_of(const UpFlags& flags, const std::string& name, int node) {
   config.membership.socket = "@" + name;
   parse_size(flags.memory_bytes, config.store.memory_bytes_max);
   config.store.capacity = flags.capacity;
-  config.client.listen.clear();
-  if (runs_transactions(config.roles)) config.client.listen = "127.0.0.1:" + std::to_string(flags.port + node);
+  config.client.listen = "127.0.0.1:" + std::to_string(flags.port + node);
   config.client.password = flags.password;
   config.client.password_file = flags.password_file;
   config.client.tls.certificate = flags.tls_certificate;
@@ -250,9 +249,7 @@ void add_up(CLI::App& app, int* status) {
       ->add_option("--replicas", flags->replicas,
                    "Copies of every key (default: 3, or as many as there are nodes that hold data, if that is less)")
       ->check(CLI::Range(1, kReplicasMax));
-  command
-      ->add_option("--port", flags->port,
-                   "Where clients talk to node 0; the others that run transactions have the next ones")
+  command->add_option("--port", flags->port, "Where clients talk to node 0; the others have the next ones")
       ->capture_default_str();
   command
       ->add_option(

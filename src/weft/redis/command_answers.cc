@@ -75,6 +75,11 @@ std::string RedisFrontend::failure(const Client& client, const Outcome& outcome)
   }
   if (outcome.kind == OutcomeKind::kAborted) return "ABORTED " + outcome.text();
   if (outcome.code == Code::kPeerUnreachable && txn_worker_->context().views.removed()) return std::string(kRemoved);
+  if (outcome.code == Code::kNoTransactions) {
+    for (const Member& member : txn_worker_->view().members) {
+      if (!member.clients.empty()) return "ERR " + outcome.text() + "; ask " + member.clients;
+    }
+  }
   if (outcome.code == Code::kTableFull || outcome.code == Code::kBinFull) {
     const bool full = outcome.code == Code::kTableFull;
     return std::string(full ? kOutOfMemory : "ERR ") + outcome.text() + ": " +

@@ -158,20 +158,22 @@ void RedisFrontend::accept_one(Fd socket) {
   if (client.dead) wake(client);  // otherwise the socket reports input
 }
 
+void RedisFrontend::start_expiry() {
+  if (expirer_.running()) return;
+  expirer_ = OwnedTask::of(expire_due());
+  expirer_.start();
+  if (txn_worker_->context().id != WorkerId(0)) return;
+  sweeper_ = OwnedTask::of(sweep());
+  far_sweeper_ = OwnedTask::of(sweep_far());
+  sweeper_.start();
+  far_sweeper_.start();
+}
+
 bool RedisFrontend::poll() {
   scheduler_.begin(session_.now_ns());
   if (shared_->live.version() != options_version_) take_options();
   accept_when_active();
-  if (txn_worker_->context().id == WorkerId(0) && !sweeper_.running() && txn_worker_->active()) {
-    sweeper_ = OwnedTask::of(sweep());
-    far_sweeper_ = OwnedTask::of(sweep_far());
-    sweeper_.start();
-    far_sweeper_.start();
-  }
-  if (!expirer_.running() && txn_worker_->active()) {
-    expirer_ = OwnedTask::of(expire_due());
-    expirer_.start();
-  }
+  if (txn_worker_->active() && txn_worker_->context().views.runs_transactions()) start_expiry();
   bool busy = looks_at_sockets() && take_events();
   if (session_.now_ns() >= std::max(next_scan_ns_, due_ns_)) scan_clients();
   busy |= answer_client_queries();

@@ -334,6 +334,7 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   std::span<const std::string> expired_together(std::span<const std::string> keys) const {
     return keys.first(std::min<size_t>({kExpiredTogether, txn_worker_->context().limits.txn_keys_max, keys.size()}));
   }
+  void start_expiry();
   Task<void> sweep();
   Task<void> sweep_far();
   Task<void> sweep_far(PartitionId partition, uint64_t* pages);

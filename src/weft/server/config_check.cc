@@ -177,8 +177,7 @@ void ConfigChecker::hosts() {
 // All addresses of the process must be different.
 void ConfigChecker::addresses() {
   HostPort client, http;
-  const bool served =
-      sound("client.listen") && !c_.client.listen.empty() && host_port("client.listen", kListen, client);
+  const bool served = sound("client.listen") && host_port("client.listen", kListen, client);
   const bool shown_at = given("http.listen") && sound("http.listen") && host_port("http.listen", kListen, http);
   const auto meets = [](const HostPort& a, const HostPort& b) {
     return a.port != 0 && a.port == b.port && (a.host == b.host || a.is_wildcard() || b.is_wildcard());

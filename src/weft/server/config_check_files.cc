@@ -27,9 +27,6 @@ std::string unreadable(const std::string& path) {
   return S_ISDIR(status.st_mode) ? strerrordesc_np(EISDIR) : "";
 }
 
-constexpr std::string_view kAnswers =
-    "node.roles = \"both\" or \"transactions\": who runs no transactions answers no clients";
-
 }  // namespace
 
 void ConfigChecker::tls() {
@@ -46,9 +43,6 @@ void ConfigChecker::tls() {
 }
 
 void ConfigChecker::client() {
-  const bool answers = runs_transactions(c_.roles) || !sound("node.roles");
-  for (const std::string_view key : {"client.listen", "client.advertise"}) only_for(key, answers, kAnswers);
-  if (!answers) c_.client.listen.clear();
   HostPort advertise;
   if (given("client.advertise") && sound("client.advertise") && !c_.client.advertise.empty()) {
     host_port("client.advertise", kPeerAddress, advertise);

@@ -87,9 +87,10 @@ std::vector<ConfigKey> make_keys() {
                "which node this is, below `cluster.nodes`; one below `cluster.initial_members` is of the first view",
                "required");
   keys.choice("roles", WEFT_FIELD(roles), {"both", "data", "transactions"},
-              "what the node does. `data`: it holds replicas, and answers nodes and no clients (a memory node); "
-              "`transactions`: it answers clients and holds no replica (a compute node), and `store` is not used; at "
-              "least `cluster.replicas` initial members hold data, and one runs transactions");
+              "what the node does. `data`: it holds replicas and runs no transactions (a memory node), and answers "
+              "clients only what concerns itself; `transactions`: it runs clients' transactions and holds no replica "
+              "(a compute node), and `store` is not used; at least `cluster.replicas` initial members hold data, and "
+              "one runs transactions");
   keys.integer("threads", WEFT_FIELD(options.threads), 0, kWorkersMax,
                "threads that run the workers, at most one each; 0: one per worker, at most the cores");
   keys.boolean("pin_threads", WEFT_FIELD(options.pin_threads), "each thread stays on one core");

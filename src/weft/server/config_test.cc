@@ -269,7 +269,6 @@ NodeConfig drawn(Random& random) {
   c.store.memory_bytes_max = 0;
   c.cluster = "cluster-" + std::to_string(random.below(100));
   c.client.listen = "localhost:" + std::to_string(random.below(7000));
-  if (!runs_transactions(c.roles)) c.client.listen.clear();
   if (random.below(2) == 0) c.http.listen = "localhost:" + std::to_string(7000 + random.below(300));
   const bool tcp = c.fabric.kind != FabricKind::kShm;
   if (!tcp) c.membership.kind = MembershipKind::kSupervisor;

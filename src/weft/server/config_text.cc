@@ -19,8 +19,6 @@ bool applies(const ConfigKey& key, const NodeConfig& config) {
       (key.name.starts_with("device") || key.name == "gid_index" || key.name == "remote_lock_mode")) {
     return config.fabric.kind == FabricKind::kVerbs;
   }
-  if (key.table == "client" && (key.name == "listen" || key.name == "advertise"))
-    return runs_transactions(config.roles);
   if (key.name == "password_file" && value_text(key, config) == toml_string("")) return false;
   if (key.table.starts_with("http") && config.http.listen.empty()) return false;
   if (key.table == "http.tls") return config.http.has_tls() && (key.name != "ca" || !config.http.tls.ca.empty());

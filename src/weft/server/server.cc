@@ -136,8 +136,9 @@ Result<void> Server::bind_clients() {
   Result<Fd> socket = listen_on(options_.clients, kBacklog);
   if (!socket) return Error{socket.error().code, "clients on " + socket.error().detail};
   client_socket_ = std::move(*socket);
-  self_.clients = options_.clients_advertise;
-  if (self_.clients.empty()) {  // where it listens, with the port that the kernel chose
+  if (runs_transactions(options_.roles)) self_.clients = options_.clients_advertise;
+  if (self_.clients.empty() &&
+      runs_transactions(options_.roles)) {  // where it listens, with the port that the kernel chose
     self_.clients =
         options_.clients.substr(0, options_.clients.rfind(':') + 1) + std::to_string(port_of(client_socket_.get()));
   }
