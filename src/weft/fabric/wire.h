@@ -21,7 +21,7 @@ namespace weft {
 enum class Flow : uint8_t { kExecution, kCommit, kRecovery, kControl };
 inline constexpr int kFlows = 4;
 
-inline constexpr uint16_t kWireVersion = 8;
+inline constexpr uint16_t kWireVersion = 9;
 
 // The first bytes of every packet.
 //
