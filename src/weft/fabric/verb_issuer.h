@@ -33,7 +33,7 @@ namespace weft {
 // A few verbs to one peer that belong together. The issuer's caller keeps its state for it in `user`.
 struct VerbRequest {
   static constexpr size_t kVerbsMax = 3;
-  static constexpr size_t kUserBytes = 32;
+  static constexpr size_t kUserBytes = 40;
 
   NodeId peer;
   uint8_t verbs = 0;

@@ -69,17 +69,59 @@ uint64_t Dlht::bin_number(uint64_t hash, uint64_t bins) {
   return static_cast<uint64_t>((static_cast<Wide>(hash) * bins) >> 64);
 }
 
+namespace {
+
+// In copies of consecutive slots, the first of which is the bin's number `first`.
+uint64_t find_in_slot_copies(const std::byte* slots, int first, int count, uint64_t valid, uint64_t hash,
+                             uint64_t low_mask) {
+  for (int i = 0; i < count; ++i) {
+    if ((valid >> (first + i) & 1) == 0) continue;
+    const std::byte* const slot = slots + static_cast<size_t>(i) * sizeof(dlht::Slot);
+    const auto word = load<uint64_t>(slot + offsetof(dlht::Slot, word));
+    if ((word & (low_mask | dlht::kDead)) != (hash & low_mask)) continue;
+    return load<uint64_t>(slot + offsetof(dlht::Slot, value));
+  }
+  return 0;
+}
+
+// Bit i: slot i has a key.
+uint64_t valid_slots(uint64_t header) {
+  uint64_t out = 0;
+  for (int i = 0; i < dlht::kBinSlots; ++i) out |= uint64_t{dlht::valid(header, i)} << i;
+  return out;
+}
+
+}  // namespace
+
 uint64_t Dlht::find_in_bin_copy(const std::byte* bin, uint64_t hash, uint64_t bins) {
   const auto header = load<uint64_t>(bin + offsetof(Bin, header));
   if ((header & dlht::kMoved) != 0) return 0;
+  return find_in_slot_copies(bin + offsetof(Bin, slots), 0, dlht::kInlineSlots, valid_slots(header), hash,
+                             Index::low_mask_for(bins));
+}
+
+Dlht::LinkedSlots Dlht::linked_slots(const std::byte* bin, uint64_t bins) {
+  const auto header = load<uint64_t>(bin + offsetof(Bin, header));
+  const auto links = load<uint64_t>(bin + offsetof(Bin, links));
+  if ((header & dlht::kMoved) != 0) return {};
+  const uint64_t most = Index::links_of(bins);
+  const uint64_t single = dlht::single_of(links), pair = dlht::pair_of(links);
+  LinkedSlots out;
+  out.valid = static_cast<uint16_t>(valid_slots(header));
+  if ((header & dlht::kSingleBits & dlht::kValidBits) != 0 && single <= most) out.single = dlht::single_of(links);
+  if ((header & dlht::kPairBits & dlht::kValidBits) != 0 && pair + 1 <= most) out.pair = dlht::pair_of(links);
+  return out;
+}
+
+uint64_t Dlht::find_in_link_copies(const std::byte* single, const std::byte* pair, const LinkedSlots& of, uint64_t hash,
+                                   uint64_t bins) {
   const uint64_t low_mask = Index::low_mask_for(bins);
-  for (int i = 0; i < dlht::kInlineSlots; ++i) {
-    const std::byte* const slot = bin + offsetof(Bin, slots) + static_cast<size_t>(i) * sizeof(Slot);
-    if (!dlht::valid(header, i)) continue;
-    const auto word = load<uint64_t>(slot + offsetof(Slot, word));
-    if ((word & (low_mask | dlht::kDead)) == (hash & low_mask)) return load<uint64_t>(slot + offsetof(Slot, value));
+  uint64_t found = 0;
+  if (of.single != 0) {
+    found = find_in_slot_copies(single, dlht::kSingleFirst, dlht::kLinkSlots, of.valid, hash, low_mask);
   }
-  return 0;
+  if (found != 0 || of.pair == 0) return found;
+  return find_in_slot_copies(pair, dlht::kPairFirst, 2 * dlht::kLinkSlots, of.valid, hash, low_mask);
 }
 
 DlhtStats Dlht::stats() const {

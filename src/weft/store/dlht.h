@@ -183,6 +183,18 @@ class Dlht {
   // In a copy of that bin, the value of an inline slot that has this hash, or 0. 0 does not prove absence: the key may
   // be in a link bucket, or elsewhere by now.
   static uint64_t find_in_bin_copy(const std::byte* bin, uint64_t hash, uint64_t bins);
+  // The same for its slots in link buckets: which buckets to read, and in their copies (those that were not read are
+  // not looked at) the value. They may belong to another bin by then: what the value refers to has to show its key.
+  struct LinkedSlots {
+    uint32_t single = 0, pair = 0;  // link buckets with a key; 0: none
+    uint16_t valid = 0;             // slots of the bin that have a key
+    explicit operator bool() const { return single != 0 || pair != 0; }
+  };
+  static constexpr size_t kSingleBytes = 64, kPairBytes = 128;
+  static LinkedSlots linked_slots(const std::byte* bin, uint64_t bins);
+  static uint64_t link_offset(uint64_t bins, uint32_t link) { return 64 * (bins + link); }  // in the index
+  static uint64_t find_in_link_copies(const std::byte* single, const std::byte* pair, const LinkedSlots& of,
+                                      uint64_t hash, uint64_t bins);
 
   uint64_t size() const;  // exact while nobody inserts or erases
   DlhtStats stats() const;

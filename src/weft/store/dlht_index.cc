@@ -27,6 +27,7 @@ int low_bits_for(uint64_t bins) {
 uint64_t Index::bins_for(uint64_t keys) { return std::max(kBinsMin, (keys * 5 + 7) / 8); }
 uint64_t Index::capacity_of(uint64_t bins) { return bins * 8 / 5; }
 size_t Index::bytes_for(uint64_t bins) { return 64 * (bins + 1 + links_for(bins)); }
+uint32_t Index::links_of(uint64_t bins) { return links_for(bins); }
 uint64_t Index::low_mask_for(uint64_t bins) { return (uint64_t{1} << low_bits_for(bins)) - 1; }
 
 // The memory is zeroed, which is the state of empty bins; constructing objects one by one would only touch every page.

@@ -25,6 +25,7 @@ class Index {
   static uint64_t bins_for(uint64_t keys);     // 1.6 keys per bin
   static uint64_t capacity_of(uint64_t bins);  // keys
   static size_t bytes_for(uint64_t bins);
+  static uint32_t links_of(uint64_t bins);      // link buckets: numbers 1 .. links_of(bins)
   static uint64_t low_mask_for(uint64_t bins);  // the low bits of a hash that distinguish the hashes of one bin
 
   // `memory` is zeroed and has bytes_for(bins). `kept_links`: reserved for the resize that fills this index.

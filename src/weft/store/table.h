@@ -309,6 +309,9 @@ class Table {
   static RecordSlot find_in_bin_copy(const std::byte* bin, const RemoteIndexAddress& index, uint64_t hash) {
     return RecordSlot(Dlht::find_in_bin_copy(bin, hash, index.bins));
   }
+  static uint64_t link_offset(const RemoteIndexAddress& index, uint32_t link) {
+    return index.offset + Dlht::link_offset(index.bins, link);
+  }
   // For recovery of a key that a peer has locked by a verb: installs the value at `version` and unlocks, if the lock is
   // still held. If not, the peer has done so itself, and other transactions may have written since.
   void recovery_commit(const HashedKey& key, Owner owner, ByteView value, Version version);

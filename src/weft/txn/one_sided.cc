@@ -41,7 +41,8 @@ bool OneSided::poll(Coordinator& coordinator) {
 
 void OneSided::on_posted(VerbRequest& request, Coordinator& coordinator) {
   const TxnRequest::Purpose purpose = request.user_as<TxnRequest>().purpose;
-  if (purpose == TxnRequest::Purpose::kRecord || purpose == TxnRequest::Purpose::kBin) {
+  using Purpose = TxnRequest::Purpose;
+  if (purpose == Purpose::kRecord || purpose == Purpose::kBin || purpose == Purpose::kLinks) {
     WEFT_CHECK(reads_.has_value(), "parts are connected before verbs are posted");
     reads_->on_posted(request);
     return;

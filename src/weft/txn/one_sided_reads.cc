@@ -43,8 +43,10 @@ void OneSidedReads::on_posted(VerbRequest& request) {
   WEFT_CHECK(slot.reads_pending != 0, "an entry that is not done is counted in reads_pending");
   if (of.purpose == TxnRequest::Purpose::kRecord) {
     on_record_read(slot, request);
-  } else {
+  } else if (of.purpose == TxnRequest::Purpose::kBin) {
     on_bin_read(slot, request);
+  } else {
+    on_links_read(slot, request);
   }
 }
 
@@ -111,11 +113,48 @@ void OneSidedReads::on_bin_read(TxnSlot& slot, const VerbRequest& request) {
   const auto& of = request.user_as<TxnRequest>();
   const Entry& e = slot.entry(of.entry);
   const RemoteIndexAddress& place = index_of(request.peer, e);
-  const RecordSlot where = Table::find_in_bin_copy(request.buffer, place, e.key.hash);
-  if (!where || !post_record(slot, of.entry, where, false)) {
-    WEFT_MARK("a bin leads nowhere");
-    read_via_fallback(slot, of.entry, false);
+  if (const RecordSlot where = Table::find_in_bin_copy(request.buffer, place, e.key.hash)) {
+    if (post_record(slot, of.entry, where, false)) return;
+  } else if (const Dlht::LinkedSlots links = Dlht::linked_slots(request.buffer, place.bins)) {
+    if (post_links(slot, of.entry, links)) return;
   }
+  WEFT_MARK("a bin leads nowhere");
+  read_via_fallback(slot, of.entry, false);
+}
+
+bool OneSidedReads::post_links(TxnSlot& slot, uint16_t index, const Dlht::LinkedSlots& links) {
+  const Entry& e = slot.entry(index);
+  const NodeId primary = e.placement->primary();
+  VerbRequest* request = make_request(verb_issuer_, TxnRequest::Purpose::kLinks, slot, primary, index,
+                                      Dlht::kSingleBytes + Dlht::kPairBytes);
+  if (request == nullptr) return false;
+  request->user_as<TxnRequest>().links = links;
+  const auto read = [&](uint32_t link, size_t at, size_t bytes) {
+    if (link == 0) return;
+    Verb verb;
+    verb.kind = VerbKind::kRead;
+    verb.region = NodeTables::region_of(e.table_id);
+    verb.offset = Table::link_offset(index_of(primary, e), link);
+    verb.bytes = static_cast<uint32_t>(bytes);
+    verb.local = request->buffer + at;
+    request->add(verb);
+  };
+  read(links.single, 0, Dlht::kSingleBytes);
+  read(links.pair, Dlht::kSingleBytes, Dlht::kPairBytes);
+  count_verbs(ctx_, Phase::kExecute, *request);
+  verb_issuer_.send(request);
+  return true;
+}
+
+void OneSidedReads::on_links_read(TxnSlot& slot, const VerbRequest& request) {
+  const auto& of = request.user_as<TxnRequest>();
+  const Entry& e = slot.entry(of.entry);
+  const RecordSlot where(Dlht::find_in_link_copies(request.buffer, request.buffer + Dlht::kSingleBytes, of.links,
+                                                   e.key.hash, index_of(request.peer, e).bins));
+  WEFT_MARK_OUTSIDE("a key is looked for in link buckets");
+  if (where && post_record(slot, of.entry, where, false)) return;
+  WEFT_MARK("a bin leads nowhere");
+  read_via_fallback(slot, of.entry, false);
 }
 
 void OneSidedReads::read_via_fallback(TxnSlot& slot, uint16_t index, bool into_the_index) {

@@ -1,7 +1,7 @@
 // OneSidedReads: reads by one-sided verbs: the record at its remembered location; else the index bin that leads to it,
-// and then the record; else a message, whose answer says where both are. What was read shows by its key, its flags and
-// its checksum whether it is the requested record (rule O2). Only the primary can say that a key is absent, so whatever
-// does not lead to the record ends in a message.
+// its link buckets if the key is not in the bin, and then the record; else a message, whose answer says where both are.
+// What was read shows by its key, its flags and its checksum whether it is the requested record (rule O2). Only the
+// primary can say that a key is absent, so whatever does not lead to the record ends in a message.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,10 @@ class OneSidedReads {
  private:
   bool post_record(TxnSlot& slot, uint16_t entry, RecordSlot where, bool cached);
   bool post_bin(TxnSlot& slot, uint16_t entry);
+  bool post_links(TxnSlot& slot, uint16_t entry, const Dlht::LinkedSlots& links);
   void on_record_read(TxnSlot& slot, VerbRequest& request);
   void on_bin_read(TxnSlot& slot, const VerbRequest& request);
+  void on_links_read(TxnSlot& slot, const VerbRequest& request);
   void read_via_fallback(TxnSlot& slot, uint16_t entry, bool into_the_index);
   RemoteIndexAddress& index_of(NodeId node, const Entry& entry);
 

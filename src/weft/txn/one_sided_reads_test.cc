@@ -2,6 +2,9 @@
 // absent (rule O2).
 #include "weft/txn/one_sided_reads.h"
 
+#include <string>
+#include <vector>
+
 #include "weft/store/owner_testing.h"
 #include "weft/txn/verb_testing.h"
 
@@ -47,6 +50,9 @@ class OneSidedReadsTest : public VerbPartTest {
     const Entry& e = *keys_.find_or_add(slot, kTable, key);
     const RemoteIndexAddress index = table_at(kPeer).index_address();
     verbs_.remember_location(e, kPeer, {where.bits, index.offset, index.bins});
+    end(slot);
+  }
+  void end(TxnSlot& slot) {
     slot.stage = TxnStage::kFinished;
     slots_.detach(slot);
     slots_.free_if_done(slot);
@@ -93,6 +99,30 @@ TEST_F(OneSidedReadsTest, OrThroughTheIndexAndThenItIsRemembered) {
   EXPECT_EQ(value_of_entry(e), "value");
   EXPECT_EQ(reads_posted(), 2U);
   EXPECT_EQ(remembered(a), where(a));
+  EXPECT_EQ(asked(), 0U);
+}
+
+TEST_F(OneSidedReadsTest, OrInALinkBucketOfItsBin) {
+  const RemoteIndexAddress index = table_at(kPeer).index_address();
+  const auto bin_of = [&](uint64_t key) { return Table::bin_offset(index, hashed(key).hash); };
+  // Three keys are in the bin, four in its single link bucket, the others in its pair of them.
+  std::vector<uint64_t> together = {key_at(kPeer)};
+  for (uint64_t key = together.front() + 1; together.size() < 9; ++key) {
+    const bool there = view_->placement(hashed(key).partition).primary() == kPeer;
+    if (there && bin_of(key) == bin_of(together.front())) together.push_back(key);
+  }
+  for (const uint64_t key : together) load_at(kPeer, key, "of " + std::to_string(key));
+  ASSERT_EQ(table_at(kPeer).index_address(), index);
+  note(key_at(kPeer, 5), RecordSlot());
+  for (size_t i = 0; i < together.size(); ++i) {
+    const uint64_t before = reads_posted();
+    const Entry& e = get(together[i]);
+    ASSERT_TRUE(e.done && e.found) << i;
+    EXPECT_EQ(value_of_entry(e), "of " + std::to_string(together[i]));
+    EXPECT_EQ(reads_posted() - before, i < 3 ? 2U : 4U) << "the bin, both link buckets, the record";
+    EXPECT_EQ(remembered(together[i]), where(together[i]));
+    end(*slot_);
+  }
   EXPECT_EQ(asked(), 0U);
 }
 

@@ -3,6 +3,7 @@
 
 #include "weft/base/check.h"
 #include "weft/fabric/verb_issuer.h"
+#include "weft/store/dlht.h"
 #include "weft/txn/context.h"
 #include "weft/txn/protocol.h"
 #include "weft/txn/slot.h"
@@ -21,22 +22,23 @@ inline void count_verbs(WorkerContext& ctx, Phase phase, const VerbRequest& requ
 
 // What a transaction's verb request is for, and which entry it concerns.
 struct TxnRequest {
-  enum class Purpose : uint8_t { kRecord, kBin, kLock, kValidate, kLog, kInstall, kRelease };
+  enum class Purpose : uint8_t { kRecord, kBin, kLinks, kLock, kValidate, kLog, kInstall, kRelease };
 
   uint64_t sequence;  // of the transaction
   RecordSlot where;   // kRecord: what is read
   uint16_t entry;     // of the transaction
   uint8_t slot;       // of the transaction
   Purpose purpose;
-  bool cached;         // kRecord: its location was remembered
-  uint8_t torn_reads;  // kRecord: how often it was torn
+  bool cached;              // kRecord: its location was remembered
+  uint8_t torn_reads;       // kRecord: how often it was torn
+  Dlht::LinkedSlots links;  // kLinks: what is read
 };
 
 inline VerbRequest* make_request(VerbIssuer& issuer, TxnRequest::Purpose purpose, const TxnSlot& slot, NodeId peer,
                                  uint16_t entry, size_t bytes) {
   VerbRequest* request = issuer.make(peer, slot.index, bytes);
   if (request == nullptr) return nullptr;
-  request->user_as<TxnRequest>() = {slot.sequence, RecordSlot(), entry, slot.index, purpose, false, 0};
+  request->user_as<TxnRequest>() = {slot.sequence, RecordSlot(), entry, slot.index, purpose, false, 0, {}};
   return request;
 }
 
