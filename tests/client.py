@@ -36,7 +36,7 @@ class Client:
         return self.expected > 0
 
     def choose_node(self):
-        return self.load.random.randrange(self.load.cluster.nodes)
+        return self.load.random.choice(self.load.cluster.transaction_nodes)
 
     def connect(self):
         sock = socket.socket()

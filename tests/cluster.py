@@ -87,17 +87,30 @@ def text_of(log):
 
 class Cluster:
     def __init__(self, weft, log, nodes=5, replicas=3, fabric="shm", protocol=None, port=None, http=False,
-                 extra=()):
+                 memory=0, compute=0, extra=()):
+        """`memory` and `compute`: so many nodes of either kind, in place of `nodes` that are both."""
         protocol = protocol or os.environ.get("WEFT_TEST_PROTOCOL", "dnl4")
-        self.nodes = nodes
+        self.take_roles(["transactions"] * compute + ["data"] * memory if memory else ["both"] * nodes)
+        self.replicas = replicas = min(replicas, len(self.data_nodes))
+        nodes = self.nodes
         self.fabric = fabric
         self.port = port or free_ports(2 * nodes)
         self.http_port = self.port + nodes if http else 0
         self.log = log
         self.killed = set()  # process ids that the test killed
         self.orphaned = set()  # process ids whose connection to the supervisor the test closed: they end by themselves
-        self.up = launch([weft, "up", "--nodes", str(nodes), "--replicas", str(replicas), "--port", str(self.port),
-                          "--http-port", str(self.http_port), "--fabric", fabric, "--protocol", protocol, *extra], log, "wb")
+        of_roles = ["--memory", str(memory), "--compute", str(compute)] if self.divided else ["--nodes", str(nodes)]
+        self.up = launch([weft, "up", *of_roles, "--replicas", str(replicas), "--port", str(self.port), "--http-port",
+                          str(self.http_port), "--fabric", fabric, "--protocol", protocol, *extra], log, "wb")
+
+    def take_roles(self, roles):
+        """`roles`: of each node, as node.roles has them."""
+        self.nodes = len(roles)
+        self.roles = roles
+        self.divided = set(roles) != {"both"}
+        self.transaction_nodes = [node for node, of_it in enumerate(roles) if of_it != "data"]
+        self.data_nodes = [node for node, of_it in enumerate(roles) if of_it != "transactions"]
+        self.compute_nodes = [node for node, of_it in enumerate(roles) if of_it == "transactions"]
 
     def __enter__(self):
         return self

@@ -1,8 +1,9 @@
 """What is done to a cluster of processes while clients use it. A scenario is a generator that acts, and yields seconds
 to wait or a function to wait for.
 
-At most two nodes are without their data at a time, and a third is touched only if the view shows that every partition
-keeps a live whole replica: to lose the last one stops the cluster, by design.
+At most two nodes are without their data at a time, fewer if there are fewer than three replicas, and another one is
+touched only if the view shows that every partition keeps a live whole replica: to lose the last one stops the cluster,
+by design. Compute nodes have none to lose: all of them may be gone.
 """
 
 import contextlib
@@ -14,6 +15,11 @@ import links
 
 # Of the clusters that this is done to: longer than a busy machine keeps a process waiting, shorter than the faults.
 LEASE_S = 1.0
+
+
+def runners(view):
+    """The members that run clients' transactions."""
+    return [member["node"] for member in view["members"] if "transactions" in member["roles"]]
 
 
 class Faults:
@@ -38,10 +44,21 @@ class Faults:
             self.in_flight = self.load.in_flight()
         self.did.append((round((now_ns - self.began_ns) / 1e9, 3), what))
 
+    def holders(self):
+        """Who has data: a node that came back may have none."""
+        return sorted({node for placement in self.load.view()["partitions"] for node in placement["replicas"]})
+
+    def holder(self):
+        return self.random.sample(self.holders(), 1)[0]
+
     def nodes(self, count):
-        """Some that hold data: a node that came back may have none."""
-        holders = {node for placement in self.load.view()["partitions"] for node in placement["replicas"]}
-        return self.random.sample(sorted(holders), count)
+        """Some that have data, or never hold any; of those that have, fewer than there are replicas."""
+        holders = self.holders()
+        pool = sorted(holders + self.cluster.compute_nodes)
+        while True:
+            chosen = self.random.sample(pool, count)
+            if len(set(chosen).intersection(holders)) < self.cluster.replicas:
+                return chosen
 
     def mark_dead(self, node):
         view = self.load.view()
@@ -92,11 +109,19 @@ class Faults:
         self.load.watching = False
         self.did.append((round((time.monotonic_ns() - self.began_ns) / 1e9, 3), f"filling {self.filling()}"))
 
+    def wait_nobody_runs(self):
+        """Until no member of the newest view runs transactions. Compute nodes that died are soon started again."""
+        self.load.watching = True
+        end = time.monotonic() + 5
+        yield lambda: not runners(self.load.view()) or time.monotonic() > end
+        self.load.watching = False
+        self.did.append((round((time.monotonic_ns() - self.began_ns) / 1e9, 3),
+                         f"running {runners(self.load.view())}"))
+
     def wait_returned(self, node, pid):
         """Until the node has a process again."""
         end = time.monotonic() + 10
         yield lambda: self.cluster.pids().get(node, pid) != pid or time.monotonic() > end
-
 
     def wait_noticed(self):
         """Until a view answers what was done; members that have lost a connection do not stay together."""
@@ -121,9 +146,8 @@ def kill_two(faults):
 
 def kill_two_of_a_partition(faults):
     placement = faults.random.choice(faults.load.view()["partitions"])
-    a, b = faults.random.sample(placement["replicas"], 2)
-    faults.kill(a)
-    faults.kill(b)
+    for node in faults.random.sample(placement["replicas"], min(2, faults.cluster.replicas - 1)):
+        faults.kill(node)
     yield 0
 
 
@@ -135,7 +159,7 @@ def kill_during_recovery(faults):
 
 
 def kill_while_filling(faults):
-    faults.kill(faults.nodes(1)[0])
+    faults.kill(faults.holder())
     yield from faults.wait_filling()
     yield faults.random.choice([0, 0.002, 0.01])
     others = faults.expendable([n for n in range(faults.cluster.nodes) if n not in faults.filling()])
@@ -145,7 +169,7 @@ def kill_while_filling(faults):
 
 
 def kill_who_fills(faults):
-    faults.kill(faults.nodes(1)[0])
+    faults.kill(faults.holder())
     yield from faults.wait_filling()
     yield faults.random.choice([0, 0.002, 0.01])
     who = faults.expendable([n for n in faults.filling() if n not in faults.dead])
@@ -282,9 +306,64 @@ def block_one_way(faults):
     yield from blocked(faults, lambda: faults.cluster.links(node), LEASE_S * faults.random.uniform(0.4, 4))
 
 
+def kill_compute(faults):
+    faults.kill(faults.random.choice(faults.cluster.compute_nodes))
+    yield 0
+
+
+def kill_memory(faults):
+    faults.kill(faults.holder())
+    yield 0
+
+
+def kill_memory_and_compute(faults):
+    victims = [faults.holder(), faults.random.choice(faults.cluster.compute_nodes)]
+    faults.random.shuffle(victims)
+    for node in victims:
+        faults.kill(node)
+    yield 0
+
+
+def kill_all_compute(faults):
+    for node in faults.cluster.compute_nodes:
+        faults.kill(node)
+    yield from faults.wait_nobody_runs()
+
+
+def kill_all_compute_then_memory(faults):
+    """The memory nodes that are left decide what was open, with nobody to tell."""
+    yield from kill_all_compute(faults)
+    faults.kill(faults.holder())
+
+
+def kill_all_compute_again(faults):
+    """The same before those that were started again are members, or soon after."""
+    yield from kill_all_compute(faults)
+    yield faults.random.uniform(0.05, 0.4)
+    yield from kill_all_compute(faults)
+
+
+def stop_all_compute(faults):
+    """They hang for longer than their leases."""
+    pids = {node: faults.stop(node) for node in faults.cluster.compute_nodes}
+    yield LEASE_S * faults.random.uniform(1.5, 3)
+    for node, pid in pids.items():
+        faults.go_on(node, pid)
+
+
 EVERYWHERE = [
     kill_one, kill_two, kill_two_of_a_partition, kill_during_recovery, kill_while_filling, kill_who_fills,
     kill_who_returns, stop_one, stop_briefly, stop_two, stop_one_kill_another, close_links, close_one_link,
     close_supervisor,
 ]
 SCENARIOS = {"shm": EVERYWHERE, "tcp": [*EVERYWHERE, block_links, block_one_link, block_one_way]}
+# Of clusters of memory nodes and compute nodes, beside those.
+OF_COMPUTE = [kill_compute, kill_all_compute, kill_all_compute_again, stop_all_compute]
+ROLES = [*OF_COMPUTE, kill_memory, kill_memory_and_compute, kill_all_compute_then_memory]
+
+
+def scenarios(fabric, memory):
+    """`memory`: how many memory nodes there are; one alone has the last replicas, and is left alone."""
+    if memory == 1:
+        return OF_COMPUTE
+    return SCENARIOS[fabric] + (ROLES if memory > 0 else [])

@@ -62,6 +62,23 @@ class Judges(unittest.TestCase):
         self.assertIn("1 unreadable", process_rounds.fault_of(digests(unreadable=1)))
         self.assertIn("is at nodes", process_rounds.fault_of(digests()[:4]))
 
+    def test_digests_of_memory_nodes(self):
+        def digests(*holders):
+            return [{"node": n, "locked": 0, "unreadable": 0, "partitions": {"0": {"sum": 7}} if n in holders else {}}
+                    for n in range(4)]
+        self.assertEqual(process_rounds.fault_of(digests(2, 3), 2, 1), "")
+        self.assertIn("is at nodes [3]", process_rounds.fault_of(digests(3), 2, 1))
+
+    def test_placements(self):
+        def view(replicas, **incarnations):
+            members = [{"node": n, "incarnation": incarnations.get(f"node{n}", n + 1),
+                        "roles": ["transactions"] if n == 0 else ["data"]} for n in range(3)]
+            return {"members": members, "partitions": [{"replicas": replicas, "filling": []}]}
+        process_rounds.check_placements("two", view([1, 2]), view([1, 2], node0=9))
+        process_rounds.check_placements("two", view([1, 2]), view([2, 1], node1=9))  # a memory node came back
+        with self.assertRaisesRegex(Violation, "D2"):
+            process_rounds.check_placements("two", view([1, 2]), view([2, 1], node0=9))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -57,13 +57,14 @@ class Load:
         self.watchers = [Watcher(self, node) for node in range(cluster.nodes)]
         kinds = [(workloads.AppendClient, self.appends)] * appenders
         kinds += [(workloads.TokenMover, self.tokens)] * movers + [(workloads.TokenReader, self.tokens)] * readers
-        self.clients = [kind(self, n % cluster.nodes, about) for n, (kind, about) in enumerate(kinds)]
+        at = cluster.transaction_nodes
+        self.clients = [kind(self, at[n % len(at)], about) for n, (kind, about) in enumerate(kinds)]
         self.watching = False  # closely
         self.commits_ns = []
         self.slowest_ns = 0  # transaction that committed
         self.unknowns = 0  # of the tokens' transactions
         self.failures = {}
-        self.views = {}  # epoch: (when it was first seen, who is there, who is filling)
+        self.views = {}  # epoch: (when it was first seen, the view)
         self.addresses = set()  # of all who were in a view
 
     def watch(self, client):
@@ -84,8 +85,11 @@ class Load:
     def note_view(self, view, now_ns):
         if view["epoch"] not in self.views:
             self.addresses.update(member["address"] for member in view["members"])
-            filling = sorted({node for placement in view["partitions"] for node in placement["filling"]})
-            self.views[view["epoch"]] = (now_ns, [member["node"] for member in view["members"]], filling)
+            self.views[view["epoch"]] = (now_ns, view)
+
+    def whole_view(self):
+        """The newest view, if every node says that all are there; else None."""
+        return self.view() if self.whole_since(0, set()) else None
 
     def in_flight(self):
         return sum(client.busy for client in self.clients)

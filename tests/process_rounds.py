@@ -2,11 +2,16 @@
 """Rounds of faults against a cluster of processes: five nodes, three replicas, append and token workloads from outside.
 
     process_rounds.py --weft PATH --fabric shm|tcp [--rounds N] [--seed S] [--protocol NAME|all] [--keep DIR]
+                      [--memory M --compute C]
+
+With --memory and --compute the cluster has memory nodes and compute nodes (docs/operations.md): clients are at compute
+nodes only, and there are more scenarios.
 
 In each round clients run transactions while one scenario (faults.py) is played: nodes are killed, stopped, cut off.
 Afterwards the cluster is whole again by itself; the recorded history is strictly serializable; every acknowledged
 append is there and no failed one; the tokens are all there, where their moves put them; all replicas of a partition are
-equal, and no lock is left. The seed draws scenarios, moments, nodes and transactions; what the cluster makes of them is
+equal, and no lock is left; where only compute nodes have come and gone no partition has moved (rule D2), and no data is
+at a compute node (rule D4). The seed draws scenarios, moments, nodes and transactions; what the cluster makes of them is
 its own. A round that fails names its seed and keeps its history and the cluster's log.
 """
 
@@ -41,11 +46,16 @@ KEYS_A_TXN = 32
 SETTLE_TRIES = 10
 
 
-def deck(seed, fabric, number):
+def deck(seed, known, number):
     """The scenario of a round: every one comes once before any comes again."""
-    cards = list(faults.SCENARIOS[fabric])
+    cards = list(known)
     random.Random(f"{seed} deck {number // len(cards)}").shuffle(cards)
     return cards[number % len(cards)]
+
+
+def data_members(view):
+    """Which processes hold data."""
+    return [(member["node"], member["incarnation"]) for member in view["members"] if "data" in member["roles"]]
 
 
 def chunks(items, size):
@@ -59,6 +69,7 @@ class Session:
         self.weft = arguments.weft
         self.protocol = protocol
         self.cluster = Cluster(arguments.weft, folder / "log", fabric=arguments.fabric, protocol=protocol,
+                               memory=arguments.memory, compute=arguments.compute,
                                extra=["--set", f"cluster.lease_ms={int(faults.LEASE_S * 1000)}"])
         self.known = {}  # key: value
         self.epoch = None  # of the view, when it was last whole
@@ -81,7 +92,7 @@ class Session:
         deadline = time.monotonic() + WHOLE_S
         while True:
             try:
-                reply = self.cluster.ask(random.randrange(self.cluster.nodes), *arguments)
+                reply = self.cluster.ask(random.choice(self.cluster.transaction_nodes), *arguments)
                 if not isinstance(reply, resp.Error):
                     return reply
             except OSError as error:
@@ -122,15 +133,22 @@ class Session:
         deadline = time.monotonic() + QUIET_S
         while True:
             digests = [self.cluster.digest(node) for node in range(self.cluster.nodes)]
-            fault = fault_of(digests)
+            fault = fault_of(digests, self.cluster.replicas, len(self.cluster.data_nodes))
             if not fault:
                 return
             if time.monotonic() > deadline:
                 raise Violation(f"{fault}, {QUIET_S} s after the last transaction: {json.dumps(digests)}")
             time.sleep(0.01)
 
+    def check_compute_nodes(self):
+        """Rule D4."""
+        for node in self.cluster.compute_nodes:
+            records = self.cluster.status(node)["figures"]["records"]
+            if records or self.cluster.digest(node)["partitions"]:
+                raise Violation(f"D4: compute node {node} holds {records} records")
 
-def fault_of(digests):
+
+def fault_of(digests, replicas_of_each=3, partitions=5):
     for digest in digests:
         if digest["locked"] or digest["unreadable"]:
             return f"node {digest['node']} has {digest['locked']} locked and {digest['unreadable']} unreadable records"
@@ -139,11 +157,23 @@ def fault_of(digests):
         for partition, tables in digest["partitions"].items():
             by_partition[partition][digest["node"]] = json.dumps(tables, sort_keys=True)
     for partition, replicas in by_partition.items():
-        if len(replicas) != 3:
+        if len(replicas) != replicas_of_each:
             return f"partition {partition} is at nodes {sorted(replicas)}"
         if len(set(replicas.values())) != 1:
             return f"the replicas of partition {partition} differ"
-    return "" if len(by_partition) == 5 else f"{len(by_partition)} partitions answer"
+    return "" if len(by_partition) == partitions else f"{len(by_partition)} partitions answer"
+
+
+def check_placements(between, before, after):
+    """Rule D2: a member without data comes and goes without a change of any placement."""
+    if data_members(before) == data_members(after) and before["partitions"] != after["partitions"]:
+        raise Violation(f"D2: between {between} only compute nodes came and went, and partitions moved: "
+                        f"{json.dumps(before)}, {json.dumps(after)}")
+
+
+def about(view):
+    filling = sorted({node for placement in view["partitions"] for node in placement["filling"]})
+    return f"members {[member['node'] for member in view['members']]}, filling {filling}"
 
 
 class Round:
@@ -154,7 +184,8 @@ class Round:
         self.folder = folder
         self.number = number
         self.random = random.Random(f"{arguments.seed} {arguments.fabric} {number}")
-        self.scenario = arguments.scenario or deck(arguments.seed, arguments.fabric, number)
+        known = arguments.scenario or faults.scenarios(arguments.fabric, arguments.memory)
+        self.scenario = deck(arguments.seed, known, number)
         self.load = load.Load(self.cluster, self.random, f"r{number}")
         self.faults = faults.Faults(self.cluster, self.load, self.random)
         self.whole_ns = self.quiet_ns = 0
@@ -164,6 +195,7 @@ class Round:
     def script(self):
         before = self.random.randint(self.transactions // 5, self.transactions // 2)
         yield lambda: len(self.load.commits_ns) >= before and self.load.view() is not None
+        before = self.load.whole_view()
         yield self.random.uniform(0, 0.01)
         yield from self.scenario(self.faults)
         over_ns = time.monotonic_ns()
@@ -172,6 +204,8 @@ class Round:
         if time.monotonic() > end:
             raise Violation(f"not whole after {WHOLE_S} s: {self.load.describe()}")
         self.whole_ns = time.monotonic_ns()
+        if before:
+            check_placements("the beginning and the end", before, self.load.view())
         yield self.random.uniform(0, 0.1)
 
     def run(self):
@@ -199,6 +233,7 @@ class Round:
     def judge(self):
         if self.faults.in_flight == 0:
             raise Violation("no transaction was under way when the fault began")
+        self.judge_views()
         values = self.settled_values()
         self.judge_appends(values)
         self.judge_tokens(values)
@@ -224,6 +259,7 @@ class Round:
                 epochs = {status["view"]["epoch"] for status in self.cluster.wait_whole(WHOLE_S)}
                 values = self.final_read()
                 self.session.check_digests()
+                self.session.check_compute_nodes()
                 if {status["view"]["epoch"] for status in self.cluster.wait_whole(WHOLE_S)} == epochs:
                     return values
         raise Violation(f"views changed in each of {SETTLE_TRIES} final reads")
@@ -239,6 +275,12 @@ class Round:
         for _, _, keys, got in self.session.read(tokens.keys):
             values.update(zip(keys, got))
         return values
+
+    def judge_views(self):
+        views = sorted(self.load.views.items())
+        for (epoch, (_, before)), (next_epoch, (_, after)) in zip(views, views[1:]):
+            if next_epoch == epoch + 1 and before["members"] != after["members"]:
+                check_placements(f"epochs {epoch} and {next_epoch}", before, after)
 
     def judge_appends(self, values):
         appends = self.load.appends
@@ -266,8 +308,8 @@ class Round:
         (self.folder / "tokens").write_text(json.dumps(said, indent=1), encoding="utf-8")
 
         did = [(at, what) for at, what in self.faults.did]
-        did += [((ns - self.faults.began_ns) / 1e9, f"epoch {epoch}: members {members}, filling {filling}")
-                for epoch, (ns, members, filling) in self.load.views.items()]
+        did += [((ns - self.faults.began_ns) / 1e9, f"epoch {epoch}: {about(view)}")
+                for epoch, (ns, view) in self.load.views.items()]
         (self.folder / "events").write_text("".join(f"{at:8.3f} {what}\n" for at, what in sorted(did)),
                                             encoding="utf-8")
 
@@ -276,7 +318,7 @@ class Round:
         unknown = appends.types["info"] + self.load.unknowns
         did = ", ".join(f"{at:.3f} {what}" for at, what in self.faults.did)
         whole_s = (self.whole_ns - self.faults.began_ns) / 1e9 if self.whole_ns else float("nan")
-        return (f"{self.number:4} {self.session.protocol:5} {self.scenario.__name__:24} {len(self.load.commits_ns):6} "
+        return (f"{self.number:4} {self.session.protocol:5} {self.scenario.__name__:28} {len(self.load.commits_ns):6} "
                 f"committed, {unknown:3} unknown, pause {self.pause_s:6.3f} s from {self.pause_at_s:6.3f}, slowest {self.load.slowest_ns / 1e9:6.3f}, "
                 f"whole {whole_s:6.3f} s: {did}{f', {self.surprises} surprises' if self.surprises else ''}")
 
@@ -285,6 +327,7 @@ class Summary:
     def __init__(self):
         self.rounds = self.committed = self.failed = self.unknown = self.kills = self.stops = self.cuts = 0
         self.surprises = self.token_reads = self.token_moves = 0
+        self.nobody = 0  # views in which nobody ran transactions
         self.shipped = 0  # executed at another node (hop), as those processes count them that lived to the end
         self.times = collections.defaultdict(list)  # scenario: (pause, slowest, whole)
 
@@ -297,6 +340,7 @@ class Summary:
         self.stops += done.faults.stops
         self.cuts += done.faults.cuts
         self.surprises += done.surprises
+        self.nobody += sum(not faults.runners(view) for _, view in done.load.views.values())
         self.token_reads += done.load.tokens.reads
         self.token_moves += len(done.load.tokens.moves)
         whole_s = (done.whole_ns - done.faults.began_ns) / 1e9
@@ -306,12 +350,12 @@ class Summary:
         print(f"\n{self.rounds} rounds, {self.committed} transactions committed ({self.token_moves} token moves, "
               f"{self.token_reads} token readers), {self.failed} failed, {self.unknown} unknown, {self.kills} kills, "
               f"{self.stops} stops, {self.cuts} cuts, {self.surprises} nodes removed that nobody had touched, at least "
-              f"{self.shipped} transactions shipped")
+              f"{self.shipped} transactions shipped{f', {self.nobody} views without a compute node' if self.nobody else ''}")
         print("Seconds, p50 and max over the rounds: the longest time without a commit, the slowest transaction, whole again")
-        print(f"{'scenario':26}{'rounds':>7}{'pause':>9}{'':8}{'slowest':>9}{'':8}{'whole':>9}")
+        print(f"{'scenario':30}{'rounds':>7}{'pause':>9}{'':8}{'slowest':>9}{'':8}{'whole':>9}")
         for name, times in sorted(self.times.items()):
             columns = [f"{statistics.median(column):9.3f}{max(column):8.3f}" for column in zip(*times)]
-            print(f"{name:26}{len(times):7}{''.join(columns)}")
+            print(f"{name:30}{len(times):7}{''.join(columns)}")
 
 
 def parse_arguments():
@@ -322,18 +366,22 @@ def parse_arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the number of the first round")
     parser.add_argument("--protocol", default="all", help="a name of `weft protocols`, or all")
-    parser.add_argument("--scenario", help="play only this one")
+    parser.add_argument("--memory", type=int, default=0, help="memory nodes; of more than one, some are killed")
+    parser.add_argument("--compute", type=int, default=0, help="compute nodes")
+    parser.add_argument("--scenario", nargs="+", help="play only these")
     parser.add_argument("--transactions", type=int, default=1000, help="committed in a round, at least")
     parser.add_argument("--ballast", type=int, default=BALLAST_KEYS, help="keys that are there beside the rounds'")
     parser.add_argument("--keep-all", action="store_true", help="keep what passed as well")
     parser.add_argument("--keep", type=pathlib.Path, help="where failed rounds are kept, else a temporary directory")
     arguments = parser.parse_args()
+    if (arguments.memory > 0) != (arguments.compute > 0):
+        parser.error("--memory goes with --compute")
     if arguments.scenario:
-        found = [card for card in faults.SCENARIOS[arguments.fabric] if card.__name__ == arguments.scenario]
-        if not found:
-            parser.error(f"--scenario {arguments.scenario}: one of "
-                         f"{', '.join(card.__name__ for card in faults.SCENARIOS[arguments.fabric])}")
-        arguments.scenario = found[0]
+        known = {card.__name__: card for card in faults.scenarios(arguments.fabric, arguments.memory)}
+        for name in arguments.scenario:
+            if name not in known:
+                parser.error(f"--scenario {name}: there are {', '.join(known)}")
+        arguments.scenario = [known[name] for name in arguments.scenario]
     return arguments
 
 
@@ -382,7 +430,8 @@ def main():
     rows = known if arguments.fabric == "tcp" else known[::-1]
     chosen = rows if arguments.protocol == "all" else [arguments.protocol]
     summary = Summary()
-    print(f"{arguments.rounds} rounds over {arguments.fabric}, seed {arguments.seed}", flush=True)
+    of_roles = f", {arguments.memory} memory and {arguments.compute} compute nodes" if arguments.memory else ""
+    print(f"{arguments.rounds} rounds over {arguments.fabric}{of_roles}, seed {arguments.seed}", flush=True)
     numbers = list(range(arguments.first, arguments.first + arguments.rounds))
     share = min(ROUNDS_A_CLUSTER, -(-len(numbers) // len(chosen)))
     failed = 0

@@ -96,12 +96,13 @@ class Authority:
 class Servers(cluster.Cluster):
     """What a Cluster is, for the load and the rounds; but who is killed stays dead until start()."""
 
-    def __init__(self, weft, folder, zookeeper, nodes=5, replicas=3, protocol="dnl4", tls=False, inflight=64, spare=0):
-        """`spare`: so many more nodes could join."""
+    def __init__(self, weft, folder, zookeeper, nodes=5, replicas=3, protocol="dnl4", tls=False, inflight=64, spare=0,
+                 roles=None):
+        """`spare`: so many more nodes could join. `roles`: node.roles of each node."""
         self.weft = weft
         self.folder = pathlib.Path(folder)
         self.zookeeper = zookeeper
-        self.nodes = nodes
+        self.take_roles(roles or ["both"] * nodes)
         self.initial_members = nodes
         self.spare = spare
         self.replicas = replicas
@@ -132,7 +133,7 @@ class Servers(cluster.Cluster):
                  "lease_ms": 500, "id": node, "fabric": f"127.0.0.1:{self.fabric_port(node)}",
                  "client": f"127.0.0.1:{self.port_of(node)}", "hosts": f"127.0.0.1:{self.zookeeper.port}",
                  "capacity": CAPACITY, "inflight": self.inflight, "tls": f"node{node}" if self.tls else "", "ca": "ca",
-                 "any_node": "false", "advertise": "", "initial_members": self.initial_members,
+                 "roles": self.roles[node] if node < self.nodes else "both", "any_node": "false", "advertise": "", "initial_members": self.initial_members,
                  "auth": 'auth = "shop:secret"' if self.tls else "", **changes}
         text = '''[cluster]
 name = "{name}"
@@ -143,6 +144,7 @@ protocol = "{protocol}"
 lease_ms = {lease_ms}
 [node]
 id = {id}
+roles = "{roles}"
 [fabric]
 kind = "tcp"
 listen = "{fabric}"

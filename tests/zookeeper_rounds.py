@@ -91,7 +91,7 @@ class Session(process_rounds.Session):
 
 class Round(process_rounds.Round):
     def __init__(self, session, number, arguments, folder, scenario):
-        arguments.scenario = scenario
+        arguments.scenario = [scenario]
         super().__init__(session, number, arguments, folder)
         self.faults = arguments.play(self.cluster, self.load, self.random)
 
