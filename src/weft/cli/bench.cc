@@ -283,7 +283,8 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
   command.add_option(
       "--off", flags.off,
       "Switch off, comma-separated: network-batching, table-batching, local-reads, coroutines (one transaction at a "
-      "time); and in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks");
+      "time); and in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks; "
+      "over verbs worker-doorbells (workers then share the driver's doorbell registers)");
   command.add_option("--seed", flags.seed, "Of the contents and of what the clients draw")->capture_default_str();
   command.add_flag("--json", flags.json, "Print one JSON object");
   command.add_flag("--markdown", flags.markdown, "With all, phases and crash: print Markdown, which they do anyway");

@@ -10,6 +10,7 @@
 #include "weft/wires/interconnect_testing.h"
 #include "weft/wires/tcp/tcp_testing.h"
 #include "weft/wires/verbs/devices.h"
+#include "weft/wires/verbs/stub_device_testing.h"
 #include "weft/wires/verbs/verbs.h"
 
 namespace weft {
@@ -37,12 +38,28 @@ struct VerbsFabric {
 };
 using VerbsTestNet = InterconnectTestNet<VerbsFabric>;
 
+// The same wire over devices that are functions of this process.
+struct StubFabric : VerbsFabric {
+  static inline StubVerbs stub;
+
+  static Options options(size_t node, int workers, uint32_t incarnation) {
+    VerbsOptions options;
+    options.tcp = tcp_test_options(node, workers, incarnation);
+    options.library = &StubVerbs::library();
+    options.device.device = "stub" + std::to_string(node % 2);
+    options.nodes = 4;
+    return options;
+  }
+  static std::string missing() { return {}; }
+};
+using StubTestNet = InterconnectTestNet<StubFabric>;
+
 // For tests that are the same for all wires between hosts.
-using HostFabrics = ::testing::Types<TcpFabric, VerbsFabric>;
+using HostFabrics = ::testing::Types<TcpFabric, VerbsFabric, StubFabric>;
 struct HostFabricNames {
   template <class Fabric>
   static std::string GetName(int) {  // NOLINT(readability-identifier-naming): GoogleTest calls it so
-    return std::is_same_v<Fabric, TcpFabric> ? "Tcp" : "Verbs";
+    return std::is_same_v<Fabric, TcpFabric> ? "Tcp" : std::is_same_v<Fabric, VerbsFabric> ? "Verbs" : "Stub";
   }
 };
 
