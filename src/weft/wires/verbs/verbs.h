@@ -11,6 +11,7 @@
 //   worker_domain.h    a worker's own doorbell register
 //   doorbells.h        who shares a register where there are no such domains
 //   qp.h               queue pairs and completion queues
+//   read_queues.h      queue pairs arranged in other ways, for comparison
 //   nic.h              the open device, its port and GID, and registered memory
 //   devices.h          the devices of the machine
 //   library.h          libibverbs, loaded at run time

@@ -1,14 +1,16 @@
 // The objects of StubVerbs: what is made, found out and freed.
+#pragma once
+
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 
-#include "weft/wires/verbs/stub_device_testing.h"
+#include "weft/wires/verbs/stub_verbs_testing.h"
 
 namespace weft {
 
-const VerbsLibrary& StubVerbs::library() {
+inline const VerbsLibrary& StubVerbs::library() {
   static const VerbsLibrary kLibrary = [] {
     VerbsLibrary all{};
     all.get_device_list = get_device_list;
@@ -39,14 +41,14 @@ const VerbsLibrary& StubVerbs::library() {
   return kLibrary;
 }
 
-ibv_device** StubVerbs::get_device_list(int* count) {
+inline ibv_device** StubVerbs::get_device_list(int* count) {
   *count = static_cast<int>(current_->devices_.size());
   auto** const list = new ibv_device*[current_->devices_.size() + 1]();
   for (size_t d = 0; d < current_->devices_.size(); ++d) list[d] = &current_->devices_[d];
   return list;
 }
 
-ibv_context* StubVerbs::open_device(ibv_device* device) {
+inline ibv_context* StubVerbs::open_device(ibv_device* device) {
   StubVerbs& stub = *current_;
   const std::scoped_lock lock(stub.mutex_);
   if (stub.refuses("device")) return nullptr;
@@ -71,7 +73,7 @@ ibv_context* StubVerbs::open_device(ibv_device* device) {
   return &verbs.context;
 }
 
-int StubVerbs::close_device(ibv_context* context) {
+inline int StubVerbs::close_device(ibv_context* context) {
   StubVerbs& stub = stub_of(context);
   const std::scoped_lock lock(stub.mutex_);
   --stub.live_["device"];
@@ -79,7 +81,7 @@ int StubVerbs::close_device(ibv_context* context) {
   return 0;
 }
 
-int StubVerbs::query_device(ibv_context* context, ibv_device_attr* out) {
+inline int StubVerbs::query_device(ibv_context* context, ibv_device_attr* out) {
   *out = {};
   out->max_qp = 1 << 16;
   out->max_qp_wr = 1 << 14;
@@ -91,7 +93,7 @@ int StubVerbs::query_device(ibv_context* context, ibv_device_attr* out) {
   return 0;
 }
 
-int StubVerbs::query_port(ibv_context*, uint8_t, _compat_ibv_port_attr* out) {
+inline int StubVerbs::query_port(ibv_context*, uint8_t, _compat_ibv_port_attr* out) {
   auto* const port = reinterpret_cast<ibv_port_attr*>(out);
   *port = {};
   port->state = IBV_PORT_ACTIVE;
@@ -101,7 +103,7 @@ int StubVerbs::query_port(ibv_context*, uint8_t, _compat_ibv_port_attr* out) {
   return 0;
 }
 
-int StubVerbs::query_gid(ibv_context* context, uint8_t, int, ibv_gid* out) {
+inline int StubVerbs::query_gid(ibv_context* context, uint8_t, int, ibv_gid* out) {
   *out = {};
   out->raw[10] = out->raw[11] = 0xff;
   out->raw[12] = 10;
@@ -109,7 +111,7 @@ int StubVerbs::query_gid(ibv_context* context, uint8_t, int, ibv_gid* out) {
   return 0;
 }
 
-ibv_pd* StubVerbs::alloc_pd(ibv_context* context) {
+inline ibv_pd* StubVerbs::alloc_pd(ibv_context* context) {
   StubVerbs& stub = stub_of(context);
   const std::scoped_lock lock(stub.mutex_);
   if (stub.refuses("pd")) return nullptr;
@@ -118,7 +120,7 @@ ibv_pd* StubVerbs::alloc_pd(ibv_context* context) {
   return pd;
 }
 
-int StubVerbs::dealloc_pd(ibv_pd* pd) {
+inline int StubVerbs::dealloc_pd(ibv_pd* pd) {
   StubVerbs& stub = stub_of(pd->context);
   const std::scoped_lock lock(stub.mutex_);
   Pd* const freed = pd_of(pd);
@@ -130,7 +132,7 @@ int StubVerbs::dealloc_pd(ibv_pd* pd) {
   return 0;
 }
 
-ibv_td* StubVerbs::alloc_td(ibv_context* context, ibv_td_init_attr*) {
+inline ibv_td* StubVerbs::alloc_td(ibv_context* context, ibv_td_init_attr*) {
   StubVerbs& stub = stub_of(context);
   const std::scoped_lock lock(stub.mutex_);
   if (stub.refuses("td")) return nullptr;
@@ -144,7 +146,7 @@ ibv_td* StubVerbs::alloc_td(ibv_context* context, ibv_td_init_attr*) {
   return td;
 }
 
-int StubVerbs::dealloc_td(ibv_td* td) {
+inline int StubVerbs::dealloc_td(ibv_td* td) {
   StubVerbs& stub = stub_of(td->context);
   const std::scoped_lock lock(stub.mutex_);
   Td* const freed = static_cast<Td*>(td);
@@ -156,7 +158,7 @@ int StubVerbs::dealloc_td(ibv_td* td) {
   return 0;
 }
 
-ibv_pd* StubVerbs::alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* wanted) {
+inline ibv_pd* StubVerbs::alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* wanted) {
   StubVerbs& stub = stub_of(context);
   const std::scoped_lock lock(stub.mutex_);
   if (stub.refuses("parent domain")) return nullptr;
@@ -168,7 +170,7 @@ ibv_pd* StubVerbs::alloc_parent_domain(ibv_context* context, ibv_parent_domain_i
   return pd;
 }
 
-ibv_mr* StubVerbs::reg_mr(ibv_pd* pd, void* base, size_t bytes, int access) {
+inline ibv_mr* StubVerbs::reg_mr(ibv_pd* pd, void* base, size_t bytes, int access) {
   StubVerbs& stub = stub_of(pd->context);
   const std::scoped_lock lock(stub.mutex_);
   if (stub.refuses("mr")) return nullptr;
@@ -183,7 +185,7 @@ ibv_mr* StubVerbs::reg_mr(ibv_pd* pd, void* base, size_t bytes, int access) {
   return mr;
 }
 
-int StubVerbs::dereg_mr(ibv_mr* mr) {
+inline int StubVerbs::dereg_mr(ibv_mr* mr) {
   StubVerbs& stub = stub_of(mr->context);
   const std::scoped_lock lock(stub.mutex_);
   --pd_of(mr->pd)->users;
@@ -193,7 +195,7 @@ int StubVerbs::dereg_mr(ibv_mr* mr) {
   return 0;
 }
 
-ibv_comp_channel* StubVerbs::create_comp_channel(ibv_context* context) {
+inline ibv_comp_channel* StubVerbs::create_comp_channel(ibv_context* context) {
   StubVerbs& stub = stub_of(context);
   const std::scoped_lock lock(stub.mutex_);
   if (stub.refuses("channel")) return nullptr;
@@ -202,7 +204,7 @@ ibv_comp_channel* StubVerbs::create_comp_channel(ibv_context* context) {
   return channel;
 }
 
-int StubVerbs::destroy_comp_channel(ibv_comp_channel* channel) {
+inline int StubVerbs::destroy_comp_channel(ibv_comp_channel* channel) {
   StubVerbs& stub = stub_of(channel->context);
   const std::scoped_lock lock(stub.mutex_);
   Channel* const freed = static_cast<Channel*>(channel);
@@ -213,7 +215,7 @@ int StubVerbs::destroy_comp_channel(ibv_comp_channel* channel) {
   return 0;
 }
 
-StubVerbs::Cq* StubVerbs::make_cq(ibv_context* context, int entries, ibv_comp_channel* channel) {
+inline StubVerbs::Cq* StubVerbs::make_cq(ibv_context* context, int entries, ibv_comp_channel* channel) {
   Cq* const cq = make<Cq>("cq", context);
   cq->cqe = entries;
   cq->channel = channel;
@@ -222,13 +224,13 @@ StubVerbs::Cq* StubVerbs::make_cq(ibv_context* context, int entries, ibv_comp_ch
   return cq;
 }
 
-ibv_cq* StubVerbs::create_cq(ibv_context* context, int entries, void*, ibv_comp_channel* channel, int) {
+inline ibv_cq* StubVerbs::create_cq(ibv_context* context, int entries, void*, ibv_comp_channel* channel, int) {
   StubVerbs& stub = stub_of(context);
   const std::scoped_lock lock(stub.mutex_);
   return stub.refuses("cq") ? nullptr : ibv_cq_ex_to_cq(stub.make_cq(context, entries, channel));
 }
 
-ibv_cq_ex* StubVerbs::create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted) {
+inline ibv_cq_ex* StubVerbs::create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wanted) {
   StubVerbs& stub = stub_of(context);
   const std::scoped_lock lock(stub.mutex_);
   if (stub.refuses("cq_ex")) return nullptr;
@@ -246,7 +248,7 @@ ibv_cq_ex* StubVerbs::create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* wa
   return cq;
 }
 
-int StubVerbs::destroy_cq(ibv_cq* cq) {
+inline int StubVerbs::destroy_cq(ibv_cq* cq) {
   StubVerbs& stub = stub_of(cq->context);
   const std::scoped_lock lock(stub.mutex_);
   Cq* const freed = cq_of(cq);
@@ -264,7 +266,7 @@ int StubVerbs::destroy_cq(ibv_cq* cq) {
   return 0;
 }
 
-ibv_qp* StubVerbs::create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
+inline ibv_qp* StubVerbs::create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   StubVerbs& stub = stub_of(pd->context);
   const std::scoped_lock lock(stub.mutex_);
   if (wanted->cap.max_inline_data > kInlineMax) {
@@ -284,7 +286,7 @@ ibv_qp* StubVerbs::create_qp(ibv_pd* pd, ibv_qp_init_attr* wanted) {
   return qp;
 }
 
-int StubVerbs::modify_qp(ibv_qp* qp, ibv_qp_attr* wanted, int mask) {
+inline int StubVerbs::modify_qp(ibv_qp* qp, ibv_qp_attr* wanted, int mask) {
   StubVerbs& stub = stub_of(qp->context);
   const std::scoped_lock lock(stub.mutex_);
   Qp& of = *qp_of(qp);
@@ -299,7 +301,7 @@ int StubVerbs::modify_qp(ibv_qp* qp, ibv_qp_attr* wanted, int mask) {
   return 0;
 }
 
-int StubVerbs::destroy_qp(ibv_qp* qp) {
+inline int StubVerbs::destroy_qp(ibv_qp* qp) {
   StubVerbs& stub = stub_of(qp->context);
   const std::scoped_lock lock(stub.mutex_);
   Qp* const freed = qp_of(qp);

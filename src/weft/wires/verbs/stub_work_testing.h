@@ -1,4 +1,6 @@
 // The work of StubVerbs: what is posted, carried out and completed.
+#pragma once
+
 #include <unistd.h>
 
 #include <cerrno>
@@ -6,11 +8,11 @@
 #include <utility>
 
 #include "weft/fabric/execute_verb.h"
-#include "weft/wires/verbs/stub_device_testing.h"
+#include "weft/wires/verbs/stub_verbs_testing.h"
 
 namespace weft {
 
-int StubVerbs::get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void**) {
+inline int StubVerbs::get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void**) {
   StubVerbs& stub = stub_of(channel->context);
   const std::scoped_lock lock(stub.mutex_);
   Channel* const of = static_cast<Channel*>(channel);
@@ -24,7 +26,7 @@ int StubVerbs::get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void**) {
   return 0;
 }
 
-int StubVerbs::poll_cq(ibv_cq* cq, int count, ibv_wc* out) {
+inline int StubVerbs::poll_cq(ibv_cq* cq, int count, ibv_wc* out) {
   const std::scoped_lock lock(stub_of(cq->context).mutex_);
   Cq* const of = cq_of(cq);
   use(of->td);
@@ -36,14 +38,14 @@ int StubVerbs::poll_cq(ibv_cq* cq, int count, ibv_wc* out) {
   return polled;
 }
 
-int StubVerbs::req_notify_cq(ibv_cq* cq, int) {
+inline int StubVerbs::req_notify_cq(ibv_cq* cq, int) {
   const std::scoped_lock lock(stub_of(cq->context).mutex_);
   use(cq_of(cq)->td);
   cq_of(cq)->armed = true;
   return 0;
 }
 
-int StubVerbs::post_send(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** failed) {
+inline int StubVerbs::post_send(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** failed) {
   StubVerbs& stub = stub_of(qp->context);
   const std::scoped_lock lock(stub.mutex_);
   Qp& of = *qp_of(qp);
@@ -58,7 +60,7 @@ int StubVerbs::post_send(ibv_qp* qp, ibv_send_wr* first, ibv_send_wr** failed) {
   return 0;
 }
 
-int StubVerbs::post_recv(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr**) {
+inline int StubVerbs::post_recv(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr**) {
   StubVerbs& stub = stub_of(qp->context);
   const std::scoped_lock lock(stub.mutex_);
   Qp& of = *qp_of(qp);
@@ -72,15 +74,15 @@ int StubVerbs::post_recv(ibv_qp* qp, ibv_recv_wr* first, ibv_recv_wr**) {
 }
 
 // nullptr if it does not answer.
-StubVerbs::Qp* StubVerbs::other_end(const Qp& qp) {
+inline StubVerbs::Qp* StubVerbs::other_end(const Qp& qp) {
   const auto it = qps_.find(qp.to);
   if (it == qps_.end()) return nullptr;
   Qp* const other = it->second;
   return other->to == qp.qp_num && (other->now == IBV_QPS_RTR || other->now == IBV_QPS_RTS) ? other : nullptr;
 }
 
-const StubVerbs::Mr* StubVerbs::memory(uint32_t key, const Pd& domain, uint64_t at, uint64_t bytes,
-                                       unsigned int access) const {
+inline const StubVerbs::Mr* StubVerbs::memory(uint32_t key, const Pd& domain, uint64_t at, uint64_t bytes,
+                                              unsigned int access) const {
   const auto it = mrs_.find(key);
   if (it == mrs_.end()) return nullptr;
   const Mr* const mr = it->second;
@@ -89,7 +91,7 @@ const StubVerbs::Mr* StubVerbs::memory(uint32_t key, const Pd& domain, uint64_t 
   return mr->pd == domain.base && inside && (mr->access & access) == access ? mr : nullptr;
 }
 
-void StubVerbs::execute(Qp& qp, const ibv_send_wr& work) {
+inline void StubVerbs::execute(Qp& qp, const ibv_send_wr& work) {
   if (qp.now == IBV_QPS_ERR) return finish(qp, work, IBV_WC_WR_FLUSH_ERR);
   const bool sends = work.opcode == IBV_WR_SEND || work.opcode == IBV_WR_SEND_WITH_IMM;
   const bool in_line = (work.send_flags & IBV_SEND_INLINE) != 0;
@@ -111,7 +113,7 @@ void StubVerbs::execute(Qp& qp, const ibv_send_wr& work) {
   drain(qp);
 }
 
-void StubVerbs::drain(Qp& qp) {
+inline void StubVerbs::drain(Qp& qp) {
   while (!qp.waiting.empty()) {
     Qp* const to = other_end(qp);
     if (to != nullptr && to->receives.empty()) return;
@@ -121,7 +123,7 @@ void StubVerbs::drain(Qp& qp) {
   }
 }
 
-ibv_wc_status StubVerbs::deliver(Qp& to, const Qp::Send& send) {
+inline ibv_wc_status StubVerbs::deliver(Qp& to, const Qp::Send& send) {
   const Qp::Receive receive = to.receives.front();
   to.receives.pop_front();
   ibv_wc wc{};
@@ -138,7 +140,7 @@ ibv_wc_status StubVerbs::deliver(Qp& to, const Qp::Send& send) {
   return fits ? IBV_WC_SUCCESS : IBV_WC_REM_OP_ERR;
 }
 
-ibv_wc_status StubVerbs::execute_one_sided(Qp& qp, const ibv_send_wr& work) {
+inline ibv_wc_status StubVerbs::execute_one_sided(Qp& qp, const ibv_send_wr& work) {
   Qp* const to = other_end(qp);
   if (to == nullptr) return IBV_WC_RETRY_EXC_ERR;
   Verb verb;
@@ -163,7 +165,7 @@ ibv_wc_status StubVerbs::execute_one_sided(Qp& qp, const ibv_send_wr& work) {
   return IBV_WC_REM_ACCESS_ERR;
 }
 
-void StubVerbs::finish(Qp& qp, const ibv_send_wr& work, ibv_wc_status status) {
+inline void StubVerbs::finish(Qp& qp, const ibv_send_wr& work, ibv_wc_status status) {
   if (status == IBV_WC_SUCCESS && (work.send_flags & IBV_SEND_SIGNALED) == 0) return;
   ibv_wc wc{};
   wc.wr_id = work.wr_id;
@@ -172,7 +174,7 @@ void StubVerbs::finish(Qp& qp, const ibv_send_wr& work, ibv_wc_status status) {
   if (status != IBV_WC_SUCCESS) fail(qp);
 }
 
-void StubVerbs::complete(Qp& qp, ibv_wc wc) {
+inline void StubVerbs::complete(Qp& qp, ibv_wc wc) {
   wc.qp_num = qp.qp_num;
   Cq& cq = *qp.completes;
   cq.done.push_back(wc);
@@ -186,7 +188,7 @@ void StubVerbs::complete(Qp& qp, ibv_wc wc) {
 }
 
 // It is in the error state: what is posted comes back.
-void StubVerbs::fail(Qp& qp) {
+inline void StubVerbs::fail(Qp& qp) {
   qp.now = IBV_QPS_ERR;
   for (const Qp::Send& send : std::exchange(qp.waiting, {})) finish(qp, send.work, IBV_WC_WR_FLUSH_ERR);
   for (const Qp::Receive& receive : std::exchange(qp.receives, {})) {
