@@ -32,7 +32,7 @@ grep 'device rxe0: no thread domains (.*): workers share' doctor.log || exit 1
 /test/weft bench queue-pairs --threads 2 --seconds 0.3 >queue_pairs.log 2>&1
 status=$?
 cat queue_pairs.log
-[ $status -eq 0 ] && grep -q '^| 2 |.*[0-9] | – | 1 |$' queue_pairs.log || exit 1
+[ $status -eq 0 ] && grep -q '^| 2 | .* | – | 1 |$' queue_pairs.log || exit 1
 mkdir load
 if /test/weft_verbs_load /test/weft load $ROWS; then
   # Every node says once that its workers share doorbell registers.
