@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/bytes.h"
+#include "weft/types.h"
 #include "weft/wires/verbs/doorbells.h"
 
 namespace weft {
@@ -213,14 +214,15 @@ Finding turns(const nlohmann::json& status) {
 void add_doorbells(const nlohmann::json& status, std::vector<Finding>& out) {
   if (status.value("fabric", "") != "verbs") return;
   const nlohmann::json figures = status.value("figures", nlohmann::json::object());
-  const auto workers = figures.value("workers", uint32_t{0}), own = figures.value("own_doorbells", uint32_t{0});
+  const auto workers = std::min<uint32_t>(figures.value("workers", uint32_t{0}), kWorkersMax);
+  const auto own = figures.value("own_doorbells", uint32_t{0});
   const std::string found =
       std::to_string(own) + " of " + std::to_string(workers) + " workers have a register of their own";
   if (own >= workers) return out.push_back({"doorbells", Grade::kGood, found, ""});
   const nlohmann::json view = status.value("view", nlohmann::json::object());
-  const auto members = static_cast<uint32_t>(view.value("members", nlohmann::json::array()).size());
+  const size_t members = std::clamp<size_t>(view.value("members", nlohmann::json::array()).size(), 2, kNodesMax);
   constexpr DoorbellRegisters kUsual;
-  const uint64_t most = threads_on_one_doorbell(kUsual, workers - own, std::max(members, 2U) - 1);
+  const uint64_t most = threads_on_one_doorbell(kUsual, workers - own, static_cast<uint32_t>(members - 1));
   out.push_back({"doorbells", Grade::kNote, found,
                  "the others share the driver's, and wait for each other there: of the " +
                      std::to_string(kUsual.count()) + " that mlx5 has, up to " + std::to_string(most) +

@@ -69,7 +69,7 @@ int refused_thread_domain(ibv_context* context) {
 
 // What SMART calls implicit contention: workers that share nothing else wait at a register's lock.
 std::string doorbells_text(const VerbsDevice& device) {
-  if (device.thread_domains == 0) return "thread domains: every worker rings a doorbell register of its own";
+  if (device.thread_domains == 0) return "thread domains: a worker rings a doorbell register of its own";
   return std::string("no thread domains (") + strerrordesc_np(device.thread_domains) +
          "): workers share the driver's doorbell registers";
 }

@@ -25,8 +25,8 @@ Error os_error(const VerbsNic& nic, const std::string& what, int error) {
 // Without the lock of the completion queue, where the device can do that. Drivers that take no parent domain here
 // refuse the attribute, and are asked without it.
 ibv_cq* create_worker_cq(const VerbsNic& nic, uint32_t entries, ibv_comp_channel* channel, const WorkerDomain& worker) {
-  for (const uint32_t attributes :
-       {IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD, +IBV_CQ_INIT_ATTR_MASK_FLAGS}) {
+  constexpr uint32_t kFlags = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  for (const uint32_t attributes : {kFlags | IBV_CQ_INIT_ATTR_MASK_PD, kFlags}) {
     ibv_cq_init_attr_ex wanted{};
     wanted.cqe = entries;
     wanted.channel = channel;

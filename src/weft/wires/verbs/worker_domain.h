@@ -13,9 +13,8 @@
 //     - arm() and disarm() are the worker's, too: its thread calls them before and after it sleeps.
 //     - leave() ends a connection by TcpWire; the worker drops the queue pairs at its next poll.
 //     - Target queues are destroyed by whoever ends a grant, and by withdraw(). Nobody posts to them and nothing
-//     completes
-//       there, so they ring no doorbell: they have the plain protection domain of their access domain, and a completion
-//       queue without a thread domain.
+//       completes there, so they ring no doorbell: they have the plain protection domain of their access domain, and a
+//       completion queue without a thread domain.
 //     - The queue pairs of NicLoopbackAtomics are used by all threads, under a mutex: likewise plain.
 // I2: it outlives what is created with it, and the NIC outlives it. Drivers refuse another order (EBUSY).
 #pragma once
