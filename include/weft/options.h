@@ -105,6 +105,7 @@ struct Options {
   bool doorbell_batching = true;  // verbs of one step to one peer share a doorbell
   bool pipelined_verbs = true;    // a transaction has several verbs in flight at a time
   bool piggyback_acks = true;     // commit acknowledgements that the row allows to be late come with later ones
+  bool worker_doorbells = true;   // over RDMA each worker rings a doorbell register of its own, if the device has them
   RemoteLockMode remote_lock_mode = RemoteLockMode::kMessages;
   bool pin_threads = false;
   uint64_t clock_step_ns = 0;  // to count instructions: the clock advances by this when it is read; 0: real time

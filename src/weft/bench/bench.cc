@@ -182,7 +182,8 @@ Result<void> switch_off(std::string_view list, Options* options) {
                                          {"coroutines", nullptr, {}},
                                          {"pipelined-verbs", &Options::pipelined_verbs, "outstanding"},
                                          {"doorbell-batching", &Options::doorbell_batching, "doorbells"},
-                                         {"piggyback-acks", &Options::piggyback_acks, "passive-acks"}};
+                                         {"piggyback-acks", &Options::piggyback_acks, "passive-acks"},
+                                         {"worker-doorbells", &Options::worker_doorbells, {}}};
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
     const std::string_view name = list.substr(0, comma);

@@ -238,9 +238,10 @@ TEST(Bench, SwitchesAreKnownByName) {
   ASSERT_TRUE(switch_off("table-batching,local-reads", &options));
   EXPECT_TRUE(options.network_batching && !options.table_batching && !options.local_reads);
   EXPECT_TRUE(options.doorbell_batching && options.pipelined_verbs && options.piggyback_acks);
-  ASSERT_TRUE(switch_off("coroutines,pipelined-verbs,doorbell-batching,piggyback-acks", &options));
+  EXPECT_TRUE(options.worker_doorbells);
+  ASSERT_TRUE(switch_off("coroutines,pipelined-verbs,doorbell-batching,piggyback-acks,worker-doorbells", &options));
   EXPECT_TRUE(!options.doorbell_batching && !options.pipelined_verbs && !options.piggyback_acks &&
-              options.limits.transactions_in_flight_max == 1);
+              !options.worker_doorbells && options.limits.transactions_in_flight_max == 1);
   const auto bad = switch_off("network-batching,turbo", &options);
   ASSERT_FALSE(bad);
   EXPECT_NE(bad.error().detail.find("turbo"), std::string::npos);

@@ -14,6 +14,7 @@
 #include "weft/bench/crash.h"
 #include "weft/bench/phases.h"
 #include "weft/bench/progress.h"
+#include "weft/bench/queue_pairs.h"
 #include "weft/cli/cluster_flags.h"
 #include "weft/cli/commands.h"
 #include "weft/cli/interrupt.h"
@@ -173,6 +174,7 @@ int run_phases(const BenchFlags& flags, const bench::BenchOptions& options, bool
 // The most that the limits allow in 5 nodes of 10 workers: 10,000.
 constexpr int kCrashWorkers = 10;
 constexpr uint32_t kCrashInFlight = 200;
+constexpr uint32_t kReadsMax = 64;  // of 128 threads, fewer than a shared queue pair can hold on most devices
 
 int run_crash(const BenchFlags& flags, const bench::BenchOptions& options, const CLI::App& command) {
   bench::CrashOptions crash;
@@ -195,9 +197,38 @@ int run_crash(const BenchFlags& flags, const bench::BenchOptions& options, const
   return wrong->empty() ? bench::kExitDone : wrong_result(*wrong);
 }
 
+int run_queue_pairs(const BenchFlags& flags, const bench::BenchOptions& options, const CLI::App& command) {
+  bench::QueuePairOptions queue_pairs;
+  queue_pairs.threads = static_cast<uint32_t>(options.cluster.workers);
+  if (command.count("--transactions-in-flight") > 0) queue_pairs.depth = flags.transactions_in_flight;
+  if (command.count("--seconds") > 0) queue_pairs.seconds = flags.seconds;
+  queue_pairs.label = flags.label;
+  bench::Progress progress(stderr);
+  const auto done = bench::run_queue_pairs(queue_pairs, std::cout, progress);
+  progress.clear();
+  return done ? bench::kExitDone : fail(done.error());
+}
+
+// Empty if the workload goes with what was given.
+std::string wrong_for_queue_pairs(const BenchFlags& flags, const CLI::App& command) {
+  for (const char* flag : {"--json", "--rate", "--off", "--warmup", "--transactions", "--clock-step-ns", "--fabric",
+                           "--protocol", "--keys", "--nodes", "--replicas"}) {
+    if (command.count(flag) > 0)
+      return std::string(flag) + " does not go with `bench queue-pairs`, which has no cluster";
+  }
+  if (flags.transactions_in_flight < 1 || flags.transactions_in_flight > kReadsMax) {
+    return "--transactions-in-flight " + std::to_string(flags.transactions_in_flight) + ": a thread has 1 to " +
+           std::to_string(kReadsMax) + " READs in flight";
+  }
+  return {};
+}
+
 int run_bench(BenchFlags flags, const CLI::App& command) {
   const bool all = flags.workload == "all", phases = flags.workload == "phases", crash = flags.workload == "crash";
-  if (crash) {
+  const bool queue_pairs = flags.workload == "queue-pairs";
+  if (queue_pairs) {
+    if (const std::string wrong = wrong_for_queue_pairs(flags, command); !wrong.empty()) return refuse(wrong);
+  } else if (crash) {
     for (const char* flag : {"--json", "--rate", "--off", "--warmup", "--seconds", "--transactions", "--clock-step-ns",
                              "--fabric", "--skew"}) {
       if (command.count(flag) > 0) return refuse(std::string(flag) + " does not go with `bench crash`");
@@ -219,12 +250,13 @@ int run_bench(BenchFlags flags, const CLI::App& command) {
   } else if (flags.clock_step_ns != 0 && command.count("--transactions") == 0) {
     return refuse("--clock-step-ns counts, and does not measure: it goes with --transactions");
   } else if (flags.markdown || !flags.label.empty()) {
-    return refuse("--markdown and --label go with `bench all`, `bench phases` and `bench crash` only");
+    return refuse("--markdown and --label go with `bench all`, `phases`, `crash` and `queue-pairs` only");
   }
   const auto options = options_of(flags, command);
   if (!options) return refuse(options.error().text());
   const bool seconds_given = command.count("--seconds") > 0;
   if (crash) return run_crash(flags, *options, command);
+  if (queue_pairs) return run_queue_pairs(flags, *options, command);
   if (phases) return run_phases(flags, *options, seconds_given);
   return all ? run_all(flags, *options, seconds_given) : run_one(flags, *options);
 }
@@ -239,7 +271,8 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
           "figure of "
           "the performance page; or phases: each phase by verbs and by messages; or crash: how long the loss of a node "
           "stops the others when 10,000 transactions are open; all three as Markdown, on 5 nodes unless --nodes is "
-          "given")
+          "given; or queue-pairs: what READs cost on an RDMA device when --threads share queue pairs or doorbell "
+          "registers, with --transactions-in-flight (default there: 8) READs each")
       ->required();
   flags.cluster.add_to(command);
   command.add_option("--fabric", flags.fabric, "What joins the nodes: local, shm, tcp or verbs")->capture_default_str();
@@ -249,7 +282,7 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
   command.add_option("--protocol", flags.protocol, "A row of `weft protocols` that writes")->capture_default_str();
   command
       .add_option("--seconds", flags.seconds,
-                  "How long to measure; of each run with all (default there: 8) and phases (3)")
+                  "How long to measure; of each run with all (default there: 8), phases (3) and queue-pairs (1)")
       ->capture_default_str();
   command.add_option(
       "--transactions", flags.transactions,
@@ -283,7 +316,8 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
   command.add_option(
       "--off", flags.off,
       "Switch off, comma-separated: network-batching, table-batching, local-reads, coroutines (one transaction at a "
-      "time); and in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks");
+      "time); and in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks; "
+      "over verbs worker-doorbells (workers then share the driver's doorbell registers)");
   command.add_option("--seed", flags.seed, "Of the contents and of what the clients draw")->capture_default_str();
   command.add_flag("--json", flags.json, "Print one JSON object");
   command.add_flag("--markdown", flags.markdown, "With all, phases and crash: print Markdown, which they do anyway");

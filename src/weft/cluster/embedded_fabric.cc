@@ -55,6 +55,7 @@ Result<void> EmbeddedFabric::make_interconnects(const Options& options,
     mesh.tls = {.ca = options.tls.ca, .certificate = options.tls.certificate, .key = options.tls.key, .any_node = true};
     mesh.params.cluster = name;
     mesh.remote_lock_mode = options.remote_lock_mode;
+    mesh.worker_doorbells = options.worker_doorbells;
     auto made = make_interconnect(mesh, regions[n].get(), clock);
     if (!made) return made.error();
     interconnects_.push_back(std::move(*made));
@@ -85,7 +86,7 @@ Result<void> EmbeddedFabric::connect(Clock* clock) {
       for (const InterconnectEvent& event : mesh->take_events()) {
         if (event.kind == InterconnectEvent::Kind::kUp) {
           --missing;
-        } else {
+        } else if (event.kind != InterconnectEvent::Kind::kDoorbellsShared) {
           why = event.why;
         }
       }

@@ -137,6 +137,8 @@ nlohmann::json status_json(const NodeStats& node_stats) {
                        {"latency_us", {{"p50", us(0.5)}, {"p90", us(0.9)}, {"p99", us(0.99)}, {"p999", us(0.999)}}},
                        {"in_flight", node_stats.workers.in_flight},
                        {"in_flight_max", node_stats.in_flight_max},
+                       {"workers", node_stats.worker_count},
+                       {"own_doorbells", node_stats.own_doorbells},
                        {"clients", node_stats.clients},
                        {"clients_max", node_stats.clients_max},
                        {"commands", node_stats.commands},

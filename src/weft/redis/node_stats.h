@@ -51,6 +51,7 @@ struct NodeStats {
 
   WorkerStats workers;  // the sum of all
   int worker_count = 0;
+  int own_doorbells = 0;  // workers that ring a doorbell register of their own on an RDMA device
   uint64_t in_flight_max = 0;
   Histogram latency_ns;
   uint64_t clients = 0, clients_max = 0;

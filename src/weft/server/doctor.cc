@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/base/bytes.h"
+#include "weft/types.h"
+#include "weft/wires/verbs/doorbells.h"
 
 namespace weft {
 
@@ -208,6 +210,26 @@ Finding turns(const nlohmann::json& status) {
           "client.command_us_max"};
 }
 
+// Over RDMA: do the workers share doorbell registers?
+void add_doorbells(const nlohmann::json& status, std::vector<Finding>& out) {
+  if (status.value("fabric", "") != "verbs") return;
+  const nlohmann::json figures = status.value("figures", nlohmann::json::object());
+  const auto workers = std::min<uint32_t>(figures.value("workers", uint32_t{0}), kWorkersMax);
+  const auto own = figures.value("own_doorbells", uint32_t{0});
+  const std::string found =
+      std::to_string(own) + " of " + std::to_string(workers) + " workers have a register of their own";
+  if (own >= workers) return out.push_back({"doorbells", Grade::kGood, found, ""});
+  const nlohmann::json view = status.value("view", nlohmann::json::object());
+  const size_t members = std::clamp<size_t>(view.value("members", nlohmann::json::array()).size(), 2, kNodesMax);
+  constexpr DoorbellRegisters kUsual;
+  const uint64_t most = threads_on_one_doorbell(kUsual, workers - own, static_cast<uint32_t>(members - 1));
+  out.push_back({"doorbells", Grade::kNote, found,
+                 "the others share the driver's, and wait for each other there: of the " +
+                     std::to_string(kUsual.count()) + " that mlx5 has, up to " + std::to_string(most) +
+                     " workers ring one. A device and an rdma-core with thread domains give each its own; else use "
+                     "fewer workers (cluster.workers)"});
+}
+
 }  // namespace
 
 // The library throws if a value has another type than expected.
@@ -223,7 +245,9 @@ std::vector<Finding> diagnose_node(const nlohmann::json& status) try {
         "it is cut off since " + std::to_string(cut_off_ms) + " ms: it has no lease, and does not reach all members";
   }
   if (!stopped.empty()) found = stopped;
-  return {{"node", fully_replicated ? Grade::kGood : Grade::kPoor, found, ""}, turns(status)};
+  std::vector<Finding> out = {{"node", fully_replicated ? Grade::kGood : Grade::kPoor, found, ""}, turns(status)};
+  add_doorbells(status, out);
+  return out;
 } catch (const nlohmann::json::exception&) {
   return {{"node", Grade::kPoor, "what it says is no node's /status", "give the host:port of its HTTP (http.listen)"}};
 }

@@ -69,6 +69,23 @@ TEST(Doctor, ANodeThatRunsSaysOfItsTurns) {
   EXPECT_FALSE(diagnose_node(nlohmann::json::parse("no json", nullptr, false)).empty());
 }
 
+TEST(Doctor, ANodeOverRdmaSaysOfItsDoorbells) {
+  nlohmann::json status = {{"node", 1},
+                           {"fabric", "tcp"},
+                           {"figures", {{"workers", 96}, {"own_doorbells", 0}}},
+                           {"view", {{"members", {1, 2, 3}}}}};
+  EXPECT_EQ(diagnose_node(status).size(), 2U);
+  status["fabric"] = "verbs";
+  const Finding shared = diagnose_node(status).at(2);
+  EXPECT_EQ(shared.grade, Grade::kNote);
+  EXPECT_EQ(shared.found, "0 of 96 workers have a register of their own");
+  EXPECT_NE(shared.advice.find("of the 16 that mlx5 has, up to 8 workers ring one"), std::string::npos);
+  status["figures"] = {{"workers", 96}, {"own_doorbells", 80}};
+  EXPECT_NE(diagnose_node(status).at(2).advice.find("up to 3 workers"), std::string::npos) << "the other 16, two peers";
+  status["figures"] = {{"workers", 96}, {"own_doorbells", 96}};
+  EXPECT_EQ(diagnose_node(status).at(2).grade, Grade::kGood);
+}
+
 TEST(Doctor, ANodeThatIsCutOffIsNotWhole) {
   nlohmann::json status = {{"node", 1}, {"whole", false}, {"stopped", ""}, {"cut_off_ms", 700}, {"suspects", {0, 2}}};
   EXPECT_EQ(diagnose_node(status).at(0).grade, Grade::kPoor);

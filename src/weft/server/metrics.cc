@@ -146,6 +146,8 @@ void add_transactions(Exposition& out, const NodeStats& f) {
               "Transactions that this node has sent to the primary of their keys to be executed.");
   out.counter("weft_local_nic_cas_total", c.own_swaps,
               "CAS verbs to the node itself (fabric.remote_lock_mode = \"loopback\").");
+  out.gauge("weft_own_doorbells", static_cast<uint64_t>(f.own_doorbells),
+            "Workers that ring a doorbell register of their own (fabric.kind = \"verbs\").");
 }
 
 void add_batches(Exposition& out, const NodeStats& f) {

@@ -121,6 +121,7 @@ Result<void> Server::start_interconnect() {
   options.device = options_.device;
   const Options& cluster = options_.spec.options;
   if (RowSet::of(cluster).locks_by_verb()) options.remote_lock_mode = cluster.remote_lock_mode;
+  options.worker_doorbells = cluster.worker_doorbells;
   options.params = agreement_of(options_);
   auto interconnect = make_interconnect(options, &regions_, clock_);
   if (!interconnect) return interconnect.error();
@@ -348,6 +349,7 @@ NodeStats Server::node_stats() const {
   NodeStats out = node_stats_of(*node_);
   out.cluster = options_.cluster;
   out.fabric = interconnect_->name();
+  out.own_doorbells = interconnect_->own_doorbells();
   out.membership = membership_->state();
   out.unavailable_reason = agent_->unavailable_reason();
   if (out.unavailable_reason.empty() && !out.view->runs_transactions()) {

@@ -108,6 +108,10 @@ void Server::handle_interconnect_events() {
       log_joiner_event(event);
       continue;
     }
+    if (event.kind == InterconnectEvent::Kind::kDoorbellsShared) {
+      options_.events->emit(Level::kInfo, "doorbells_shared", {{"why", event.why}});
+      continue;
+    }
     const bool member = event.peer.value < kNodesMax && joined_[event.peer.value] == event.incarnation;
     if (event.kind == InterconnectEvent::Kind::kDown && member) on_peer_lost(event.peer);
     log_peer_event(event);

@@ -58,7 +58,8 @@ struct InterconnectEvent {
     kProbeReply,  // a probe() is over: without `why` the peer is running, agrees, and has reached this node in turn;
                   // else `why` says what is wrong
     kUnreached,   // somebody probed us and cannot be reached at its `address`: `why`
-    kProbed,      // somebody at `address` probed us and says what keeps it from joining: `why`
+    kDoorbellsShared,  // said once: workers of this node share doorbell registers of the RDMA device: `why`
+    kProbed,           // somebody at `address` probed us and says what keeps it from joining: `why`
   };
   Kind kind;
   NodeId peer;  // as it claims; kNodesMax if it did not get that far
@@ -76,6 +77,9 @@ class Interconnect {
   virtual Wire* wire(WorkerId worker) = 0;
   // Not nullptr where the wires' atomics are not atomic with the CPU's and all locks must go through the device.
   virtual LocalAtomics* local_atomics() { return nullptr; }
+
+  // Workers that ring a doorbell register of their own on an RDMA device.
+  virtual int own_doorbells() const { return 0; }
 
   // Readable when this worker's wire may have something to poll; a sleeping thread waits for it. Call
   // set_sleeping(true) before the last check of Wire::pending() and the sleep.

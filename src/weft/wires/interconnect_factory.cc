@@ -46,6 +46,7 @@ Result<std::unique_ptr<Interconnect>> make_verbs(const InterconnectOptions& opti
   verbs.device = options.device;
   verbs.remote_lock_mode = options.remote_lock_mode;
   verbs.nodes = options.nodes;
+  verbs.worker_doorbells = options.worker_doorbells;
   auto interconnect = VerbsInterconnect::create(verbs, regions, clock);
   if (!interconnect) return interconnect.error();
   return std::unique_ptr<Interconnect>(std::move(*interconnect));

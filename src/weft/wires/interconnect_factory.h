@@ -25,6 +25,7 @@ struct InterconnectOptions {
   TcpTlsFiles tls;        // tcp, verbs: all three files, or none
   VerbsDeviceSelector device;                      // verbs
   std::optional<RemoteLockMode> remote_lock_mode;  // of a row that locks by verbs
+  bool worker_doorbells = true;                    // verbs
   HandshakeParams params;
 };
 

@@ -1,7 +1,6 @@
 // Shared by the tests of wires between hosts: interconnects on 127.0.0.1 that one thread, or a few, step through.
 // Fabric defines which one: its types Options, Interconnect and Wire; options(node, workers, incarnation), which makes
-// options for a test; missing(), what this machine lacks for it; and is_up(wire, peer), whether the worker's part of
-// the set-up is done.
+// options for a test; and is_up(wire, peer), whether the worker's part of the set-up is done.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -25,7 +25,6 @@ template <class Fabric>
 class WireVerbs : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (const std::string missing = Fabric::missing(); !missing.empty()) GTEST_SKIP() << missing;
     net_ = std::make_unique<InterconnectTestNet<Fabric>>(
         2, 1, [](size_t, typename Fabric::Options& options) { Fabric::tcp(options).completions_max = 2048; });
     net_->connect(0, 1);

@@ -32,7 +32,6 @@ struct TcpFabric {
   }
   static TcpOptions& tcp(Options& options) { return options; }
   static int workers(const Options& options) { return options.workers; }
-  static std::string missing() { return {}; }
   static bool is_up(const Wire&, NodeId) { return true; }
 };
 using TcpTestNet = InterconnectTestNet<TcpFabric>;

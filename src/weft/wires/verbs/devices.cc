@@ -59,6 +59,21 @@ VerbsPort describe_port(const VerbsLibrary& library, ibv_context* context, const
   return port;
 }
 
+int refused_thread_domain(ibv_context* context) {
+  ibv_td_init_attr attributes{};
+  ibv_td* const made = ibv_alloc_td(context, &attributes);
+  if (made == nullptr) return errno;
+  ibv_dealloc_td(made);
+  return 0;
+}
+
+// What SMART calls implicit contention: workers that share nothing else wait at a register's lock.
+std::string doorbells_text(const VerbsDevice& device) {
+  if (device.thread_domains == 0) return "thread domains: a worker rings a doorbell register of its own";
+  return std::string("no thread domains (") + strerrordesc_np(device.thread_domains) +
+         "): workers share the driver's doorbell registers";
+}
+
 const char* atomics_text(const VerbsDevice& device) {
   switch (device.attributes.atomic_cap) {
     case IBV_ATOMIC_NONE:
@@ -121,17 +136,18 @@ VerbsDevice verbs_describe(const VerbsLibrary& library, ibv_context* context, co
   for (int number = 1; number <= device.attributes.phys_port_cnt; ++number) {
     device.ports.push_back(describe_port(library, context, name, number));
   }
+  device.thread_domains = refused_thread_domain(context);
   return device;
 }
 
 VerbsDevices verbs_devices() {
-  VerbsDevices found;
   const auto library = VerbsLibrary::load();
-  if (!library) {
-    found.problem = library.error().detail;
-    return found;
-  }
-  const VerbsLibrary& verbs = **library;
+  if (!library) return {{}, library.error().detail};
+  return verbs_devices(**library);
+}
+
+VerbsDevices verbs_devices(const VerbsLibrary& verbs) {
+  VerbsDevices found;
   int count = 0;
   ibv_device** const list = verbs.get_device_list(&count);
   for (int i = 0; list != nullptr && i < count; ++i) {
@@ -161,6 +177,7 @@ std::vector<std::string> verbs_lines(const VerbsDevices& found) {
   if (!found.problem.empty()) lines.push_back(found.problem);
   for (const VerbsDevice& device : found.devices) {
     lines.push_back("device " + device.name + ": " + (device.problem.empty() ? atomics_text(device) : device.problem));
+    if (device.problem.empty()) lines.push_back("device " + device.name + ": " + doorbells_text(device));
     for (const VerbsPort& port : device.ports) {
       const std::string where = "device " + device.name + " port " + std::to_string(port.number) + ": ";
       lines.push_back(where + (port.is_ethernet() ? "Ethernet, " : "InfiniBand, ") + port.state +

@@ -42,7 +42,8 @@ struct VerbsDevice {
   std::string name;  // "mlx5_0"
   ibv_device_attr attributes{};
   std::vector<VerbsPort> ports;
-  std::string problem;  // why it cannot be opened, and what to do
+  std::string problem;     // why it cannot be opened, and what to do
+  int thread_domains = 0;  // 0: it has them; else the errno with which it refused one
 
   const VerbsPort* find_port(int number) const;
   bool usable() const;  // some port is
@@ -56,7 +57,8 @@ struct VerbsDevices {
   std::string names() const;  // "mlx5_0, mlx5_1"; "none"
 };
 
-VerbsDevices verbs_devices();
+VerbsDevices verbs_devices();  // libibverbs is loaded
+VerbsDevices verbs_devices(const VerbsLibrary& library);
 
 // Describes an open device.
 VerbsDevice verbs_describe(const VerbsLibrary& library, ibv_context* context, const std::string& name);

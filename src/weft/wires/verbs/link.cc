@@ -179,7 +179,7 @@ bool VerbsLink::answer(const VerbsMessage& ask, TcpFault* fault) {
   waiting.reset();
   if (shared_->regions == nullptr) return true;
   const auto address = shared_->served_to(peer_, ask.domain)
-                           .open(shared_->nic, *shared_->cq, *shared_->regions, peer_, ask.domain, ask.grant,
+                           .open(shared_->nic, shared_->target_cq, *shared_->regions, peer_, ask.domain, ask.grant,
                                  ask.address, shared_->sequence());
   if (!address) return broken(address.error(), fault);
   if (!*address) return true;  // the message that this grant has ended is on its way

@@ -24,14 +24,24 @@
 #include "weft/wires/verbs/packets.h"
 #include "weft/wires/verbs/qp.h"
 #include "weft/wires/verbs/target_queue.h"
+#include "weft/wires/verbs/worker_domain.h"
 
 namespace weft {
 
-// Shared by the links of one worker.
-struct VerbsShared {
+// What the wires of a node share.
+struct VerbsNode {
+  NodeId self;
+  int nodes;  // at most
   const VerbsNic& nic;
   Regions* const regions;  // may be nullptr
   VerbsRegions* const registered;
+  const VerbsCq& target_cq;  // of all target queues: nothing completes there
+  bool worker_doorbells;
+};
+
+// Shared by the links of one worker.
+struct VerbsShared : VerbsNode {
+  std::unique_ptr<WorkerDomain> worker_domain;
   std::unique_ptr<VerbsCq> cq;
   std::array<std::array<VerbsTargetQueue, kDomains>, kNodesMax> served;  // the control thread closes them
   std::array<std::array<VerbsMemory, kDomains>, kNodesMax> windows;      // of initiator queues, by peer

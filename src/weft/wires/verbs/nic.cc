@@ -29,8 +29,8 @@ const VerbsDevice* first_usable(const VerbsDevices& found) {
   return it == found.devices.end() ? nullptr : &*it;
 }
 
-Result<std::string> choose_device(const VerbsDeviceSelector& choice) {
-  const VerbsDevices found = verbs_devices();
+Result<std::string> choose_device(const VerbsLibrary& library, const VerbsDeviceSelector& choice) {
+  const VerbsDevices found = verbs_devices(library);
   if (!found.problem.empty()) return bad(found.problem);
   if (choice.device.empty()) {
     if (const VerbsDevice* const device = first_usable(found)) return device->name;
@@ -57,15 +57,13 @@ ibv_context* open_device(const VerbsLibrary& library, const std::string& name) {
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsNic>> VerbsNic::open(const VerbsDeviceSelector& choice) {
-  const auto library = VerbsLibrary::load();
-  if (!library) return library.error();
-  const auto name = choose_device(choice);
+Result<std::unique_ptr<VerbsNic>> VerbsNic::open(const VerbsLibrary& library, const VerbsDeviceSelector& choice) {
+  const auto name = choose_device(library, choice);
   if (!name) return name.error();
-  ibv_context* const context = open_device(**library, *name);
+  ibv_context* const context = open_device(library, *name);
   if (context == nullptr) return Error{Code::kOs, "device " + *name + ": it cannot be opened: " + os_text()};
-  std::unique_ptr<VerbsNic> nic(new VerbsNic(**library, context));
-  nic->device_ = verbs_describe(**library, context, *name);
+  std::unique_ptr<VerbsNic> nic(new VerbsNic(library, context));
+  nic->device_ = verbs_describe(library, context, *name);
 
   std::string where = "device " + *name;
   if (!nic->device_.problem.empty()) return bad(where + ": " + nic->device_.problem);
@@ -85,10 +83,10 @@ Result<std::unique_ptr<VerbsNic>> VerbsNic::open(const VerbsDeviceSelector& choi
     return bad(where + ": there is no GID " + std::to_string(choice.gid_index) + ": there are " + there);
   }
   nic->name_ = where + " GID " + std::to_string(nic->gid_->index) + " (" + nic->gid_->text + ")";
-  nic->own_ = (*library)->alloc_pd(context);
+  nic->own_ = library.alloc_pd(context);
   bool all = nic->own_ != nullptr;
   for (ibv_pd*& protection : nic->served_) {
-    protection = (*library)->alloc_pd(context);
+    protection = library.alloc_pd(context);
     all &= protection != nullptr;
   }
   if (!all) {

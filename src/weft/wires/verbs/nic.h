@@ -27,7 +27,8 @@ namespace weft {
 class VerbsNic {
  public:
   // An error names device, port and GID, what is wrong with them, the alternatives and what to do.
-  static Result<std::unique_ptr<VerbsNic>> open(const VerbsDeviceSelector& choice);
+  // `library` outlives it.
+  static Result<std::unique_ptr<VerbsNic>> open(const VerbsLibrary& library, const VerbsDeviceSelector& choice);
   ~VerbsNic();
   VerbsNic(const VerbsNic&) = delete;
   VerbsNic& operator=(const VerbsNic&) = delete;

@@ -22,22 +22,44 @@ Error os_error(const VerbsNic& nic, const std::string& what, int error) {
   return {Code::kOs, nic.name() + ": " + what + ": " + strerrordesc_np(error)};
 }
 
+// Without the lock of the completion queue, where the device can do that. Drivers that take no parent domain here
+// refuse the attribute, and are asked without it.
+ibv_cq* create_worker_cq(const VerbsNic& nic, uint32_t entries, ibv_comp_channel* channel, const WorkerDomain& worker) {
+  constexpr uint32_t kFlags = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+  for (const uint32_t attributes : {kFlags | IBV_CQ_INIT_ATTR_MASK_PD, kFlags}) {
+    ibv_cq_init_attr_ex wanted{};
+    wanted.cqe = entries;
+    wanted.channel = channel;
+    wanted.wc_flags = IBV_WC_STANDARD_FLAGS;
+    wanted.comp_mask = attributes;
+    wanted.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+    wanted.parent_domain = worker.protection();
+    if (ibv_cq_ex* const made = ibv_create_cq_ex(nic.context(), &wanted); made != nullptr) return ibv_cq_ex_to_cq(made);
+  }
+  return nullptr;
+}
+
 uint8_t reads_of(int device_limit) { return static_cast<uint8_t>(std::clamp<int>(device_limit, 1, kReadsOutstanding)); }
 
 }  // namespace
 
-Result<std::unique_ptr<VerbsCq>> VerbsCq::create(const VerbsNic& nic, size_t entries) {
+Result<std::unique_ptr<VerbsCq>> VerbsCq::create(const VerbsNic& nic, size_t entries, const WorkerDomain* worker) {
   const int limit = nic.device().attributes.max_cqe;
   if (entries > static_cast<size_t>(limit)) {
     return Error{Code::kBadOption, nic.name() + ": a worker's completion queue needs " + std::to_string(entries) +
                                        " entries, and the device's limit is " + std::to_string(limit) +
                                        ": have fewer nodes (cluster.nodes)"};
   }
-  std::unique_ptr<VerbsCq> cq(new VerbsCq(nic.library()));
+  std::unique_ptr<VerbsCq> cq(new VerbsCq(nic.library(), worker != nullptr ? worker->protection() : nic.protection()));
   cq->channel_ = nic.library().create_comp_channel(nic.context());
   if (cq->channel_ == nullptr) return os_error(nic, "no completion channel", errno);
   fcntl(cq->channel_->fd, F_SETFL, fcntl(cq->channel_->fd, F_GETFL) | O_NONBLOCK);
-  cq->queue_ = nic.library().create_cq(nic.context(), static_cast<int>(entries), nullptr, cq->channel_, 0);
+  if (worker != nullptr && worker->own_doorbell()) {
+    cq->queue_ = create_worker_cq(nic, static_cast<uint32_t>(entries), cq->channel_, *worker);
+  }
+  if (cq->queue_ == nullptr) {
+    cq->queue_ = nic.library().create_cq(nic.context(), static_cast<int>(entries), nullptr, cq->channel_, 0);
+  }
   if (cq->queue_ == nullptr) return os_error(nic, "no completion queue", errno);
   return cq;
 }
@@ -67,7 +89,7 @@ Result<std::unique_ptr<VerbsQp>> VerbsQp::create(const VerbsNic& nic, const Verb
   for (uint32_t bytes = options.inline_bytes; made == nullptr; bytes /= 2) {
     ibv_qp_init_attr attributes = wanted;
     attributes.cap.max_inline_data = bytes;
-    made = nic.library().create_qp(options.protection != nullptr ? options.protection : nic.protection(), &attributes);
+    made = nic.library().create_qp(options.protection != nullptr ? options.protection : cq.protection(), &attributes);
     if (made != nullptr) wanted.cap.max_inline_data = std::min(attributes.cap.max_inline_data, options.inline_bytes);
     if (made == nullptr && bytes == 0) {
       return os_error(nic,

@@ -1,7 +1,8 @@
 // VerbsQp: one reliable-connected queue pair. It is connected once and never reused after a failure: make a new one
 // instead, so that nothing of the old one can be taken for something of the new one.
 //
-// VerbsCq: the completion queue of one worker, and the descriptor that wakes it.
+// VerbsCq: a completion queue and the descriptor that becomes readable with it: of one worker, created with its domain
+// (worker_domain.h), or one that several threads use. Queue pairs that complete there get the same domain.
 //
 // Destroying a queue pair is the fence of this wire: when it returns, the device has released it, and nothing that was
 // posted to it or arrives for it accesses memory any more.
@@ -17,6 +18,7 @@
 
 #include "weft/status.h"
 #include "weft/wires/verbs/nic.h"
+#include "weft/wires/verbs/worker_domain.h"
 
 namespace weft {
 
@@ -31,12 +33,15 @@ struct QpAddress {
 
 class VerbsCq {
  public:
-  static Result<std::unique_ptr<VerbsCq>> create(const VerbsNic& nic, size_t entries);
+  // `worker` outlives it; nullptr: any thread may use it.
+  static Result<std::unique_ptr<VerbsCq>> create(const VerbsNic& nic, size_t entries,
+                                                 const WorkerDomain* worker = nullptr);
   ~VerbsCq();
   VerbsCq(const VerbsCq&) = delete;
   VerbsCq& operator=(const VerbsCq&) = delete;
 
   ibv_cq* queue() const { return queue_; }
+  ibv_pd* protection() const { return protection_; }
   int fd() const { return channel_->fd; }
   // Returns how many were polled; negative if the queue is broken.
   int poll(std::span<ibv_wc> out) const { return ibv_poll_cq(queue_, static_cast<int>(out.size()), out.data()); }
@@ -46,8 +51,9 @@ class VerbsCq {
   void disarm();
 
  private:
-  explicit VerbsCq(const VerbsLibrary& library) : library_(library) {}
+  VerbsCq(const VerbsLibrary& library, ibv_pd* protection) : library_(library), protection_(protection) {}
   const VerbsLibrary& library_;
+  ibv_pd* const protection_;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* queue_ = nullptr;
 };
@@ -60,7 +66,7 @@ class VerbsQp {
     uint32_t inline_bytes = 0;     // at most; fewer if the device supports fewer
     int remote_access = 0;         // IBV_ACCESS_REMOTE_*: what the other end may do here
     uint32_t sequence = 0;         // of the first packet it sends
-    ibv_pd* protection = nullptr;  // nullptr: the node's own
+    ibv_pd* protection = nullptr;  // nullptr: that of the completion queue
   };
   // The new queue pair accepts receives, and is not connected.
   static Result<std::unique_ptr<VerbsQp>> create(const VerbsNic& nic, const VerbsCq& cq, const Options& options);

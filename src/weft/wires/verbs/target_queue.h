@@ -4,6 +4,9 @@
 // lock: either the worker sees that the grant has ended, or the control thread sees the queue pair and destroys it. So
 // when Regions::close returns, nothing that the peer posted earlier lands. No other queue pair gives a peer access to
 // memory.
+//
+// Nobody posts to it and nothing completes there: it belongs to no worker's domain (I1 of worker_domain.h), and `cq` is
+// one that any thread may use.
 #pragma once
 
 #include <memory>

@@ -8,7 +8,10 @@
 //   initiator_queue.h  one-sided verbs: the initiator's end of a queue pair
 //   target_queue.h     one-sided verbs: the target's end
 //   nic_loopback.h     a node's CAS verbs on its own memory
+//   worker_domain.h    a worker's own doorbell register
+//   doorbells.h        who shares a register where there are no such domains
 //   qp.h               queue pairs and completion queues
+//   read_queues.h      queue pairs arranged in other ways, for comparison
 //   nic.h              the open device, its port and GID, and registered memory
 //   devices.h          the devices of the machine
 //   library.h          libibverbs, loaded at run time
@@ -44,6 +47,8 @@ struct VerbsOptions {
   VerbsDeviceSelector device;
   std::optional<RemoteLockMode> remote_lock_mode;  // of a row that locks by verbs: the same at all nodes
   int nodes = kNodesMax;                           // at most: completion queues are sized for them
+  bool worker_doorbells = true;                    // each worker rings a doorbell register of its own
+  const VerbsLibrary* library = nullptr;           // nullptr: libibverbs is loaded. It outlives the interconnect.
 };
 
 class VerbsInterconnect final : public Interconnect, private RemoteInitiators {
@@ -57,6 +62,7 @@ class VerbsInterconnect final : public Interconnect, private RemoteInitiators {
   const std::string& address() const override { return tcp_->address(); }
   VerbsWire* wire(WorkerId worker) override { return wires_[worker.value].get(); }
   LocalAtomics* local_atomics() override { return loop_.get(); }
+  int own_doorbells() const override { return doorbells_.own; }
   int wait_fd(WorkerId worker) const override { return wires_[worker.value]->wait_fd(); }
   void set_sleeping(WorkerId worker, bool sleeping) override;
 
@@ -73,6 +79,9 @@ class VerbsInterconnect final : public Interconnect, private RemoteInitiators {
 
  private:
   VerbsInterconnect(NodeId self, Regions* regions) : self_(self), regions_(regions) {}
+  Result<void> open(const VerbsOptions& options, Clock* clock);
+  Result<void> make_loop(const VerbsOptions& options, HandshakeParams& params);
+  Result<void> make_wires(const VerbsOptions& options);
   void publish(NodeId peer, Domain domain, uint32_t grants) override;
   bool inside(NodeId, Domain) override { return false; }  // publish() has waited
 
@@ -80,9 +89,12 @@ class VerbsInterconnect final : public Interconnect, private RemoteInitiators {
   Regions* const regions_;
   std::unique_ptr<VerbsNic> nic_;
   std::unique_ptr<VerbsRegions> registered_;
+  std::unique_ptr<VerbsCq> target_cq_;
   std::unique_ptr<NicLoopbackAtomics> loop_;
   std::unique_ptr<TcpInterconnect> tcp_;
   std::vector<std::unique_ptr<VerbsWire>> wires_;
+  WorkerDoorbells doorbells_;
+  bool doorbells_said_ = false;
 };
 
 }  // namespace weft

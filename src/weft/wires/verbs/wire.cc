@@ -20,28 +20,20 @@ bool watch(int epoll, int fd) {
 
 }  // namespace
 
-VerbsWire::VerbsWire(const VerbsNic& nic, Regions* regions, VerbsRegions* registered, NodeId self,
-                     size_t completions_max, TcpWire* tcp)
-    : self_(self),
+VerbsWire::VerbsWire(const VerbsNode& node, size_t completions_max, TcpWire* tcp)
+    : self_(node.self),
       tcp_(tcp),
       epoll_(epoll_create1(EPOLL_CLOEXEC)),
-      shared_{nic,
-              regions,
-              registered,
-              {},
-              {},
-              {},
-              DomainCompletions(std::max<size_t>(completions_max, 1)),
-              {},
-              Random(os_random())} {}
+      shared_{node, WorkerDomain::create(node.nic, node.worker_doorbells),   {}, {},
+              {},   DomainCompletions(std::max<size_t>(completions_max, 1)), {}, Random(os_random())} {}
 
-Result<std::unique_ptr<VerbsWire>> VerbsWire::create(const VerbsNic& nic, Regions* regions, VerbsRegions* registered,
-                                                     NodeId self, int nodes, size_t completions_max, TcpWire* tcp) {
-  std::unique_ptr<VerbsWire> wire(new VerbsWire(nic, regions, registered, self, completions_max, tcp));
-  auto cq = VerbsCq::create(nic, static_cast<size_t>(nodes + 1) * VerbsLink::kWorkMax);
+Result<std::unique_ptr<VerbsWire>> VerbsWire::create(const VerbsNode& node, size_t completions_max, TcpWire* tcp) {
+  std::unique_ptr<VerbsWire> wire(new VerbsWire(node, completions_max, tcp));
+  const auto nodes = static_cast<size_t>(node.nodes);
+  auto cq = VerbsCq::create(node.nic, (nodes + 1) * VerbsLink::kWorkMax, wire->shared_.worker_domain.get());
   if (!cq) return cq.error();
   wire->shared_.cq = std::move(*cq);
-  wire->handed_.reserve(static_cast<size_t>(nodes) * VerbsPackets::kReceives);
+  wire->handed_.reserve(nodes * VerbsPackets::kReceives);
   if (!wire->epoll_ || !watch(wire->epoll_.get(), tcp->wait_fd()) ||
       !watch(wire->epoll_.get(), wire->shared_.cq->fd())) {
     return Error{Code::kOs, "no descriptor for a worker's events"};
@@ -258,7 +250,7 @@ Result<void> VerbsWire::open_loopback_queue(Domain domain, uint32_t grant) {
   if (!asked) return asked.error();
   const auto answer =
       shared_.served_to(self_, domain)
-          .open(shared_.nic, *shared_.cq, *shared_.regions, self_, domain, grant, *asked, shared_.sequence());
+          .open(shared_.nic, shared_.target_cq, *shared_.regions, self_, domain, grant, *asked, shared_.sequence());
   if (!answer) return answer.error();
   if (!*answer) return {};  // the grant has just ended: the next call sees that
   ++shared_.counters.queues_opened;

@@ -15,7 +15,8 @@
 // both queue pairs of the loopback are here.
 //
 // Threads: the worker calls the functions of Wire, and arm and disarm; the control thread calls withdraw, revoke and
-// wake. As in TcpWire, a gate that is odd inside poll() makes withdraw() take effect at once.
+// wake, which use nothing of the worker's domain (I1 of worker_domain.h). As in TcpWire, a gate that is odd inside
+// poll() makes withdraw() take effect at once.
 #pragma once
 
 #include <array>
@@ -42,10 +43,9 @@ class VerbsWire final : public Wire {
  public:
   static constexpr uint32_t kTcpEvery = 32;
 
-  // For at most `nodes` nodes; the completion queue also holds completions that an ended connection left. All pointers
-  // outlive it.
-  static Result<std::unique_ptr<VerbsWire>> create(const VerbsNic& nic, Regions* regions, VerbsRegions* registered,
-                                                   NodeId self, int nodes, size_t completions_max, TcpWire* tcp);
+  // The completion queue also holds completions that an ended connection left. What `node` names outlives it, and so
+  // does `tcp`.
+  static Result<std::unique_ptr<VerbsWire>> create(const VerbsNode& node, size_t completions_max, TcpWire* tcp);
   ~VerbsWire() override;
 
   bool send(NodeId to, Flow flow, ByteView packet) override;
@@ -61,6 +61,7 @@ class VerbsWire final : public Wire {
   bool atomic_with_cpu() const override { return shared_.nic.atomic_with_cpu(); }
 
   const VerbsCounters& counters() const { return shared_.counters; }
+  const WorkerDomain& worker_domain() const { return *shared_.worker_domain; }
   bool up(NodeId peer) const { return links_[peer.value] != nullptr && links_[peer.value]->up(); }
 
   // arm() comes before the last check of pending() and the sleep; disarm() after it.
@@ -83,8 +84,7 @@ class VerbsWire final : public Wire {
     uint32_t index;
   };
 
-  VerbsWire(const VerbsNic& nic, Regions* regions, VerbsRegions* registered, NodeId self, size_t completions_max,
-            TcpWire* tcp);
+  VerbsWire(const VerbsNode& node, size_t completions_max, TcpWire* tcp);
   VerbsLink* link_of(NodeId peer) { return links_[peer.value].get(); }
   void drop_ended();
   void receive_tcp();
