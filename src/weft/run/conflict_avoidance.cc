@@ -69,6 +69,8 @@ void ConflictAvoidance::grow() {
 
 void ConflictAvoidance::measure_unit(uint64_t now_ns) {
   if (!measures_) return;
+  if (shortest_ns_ != UINT64_MAX) round_trips_.note(shortest_ns_, now_ns);
+  shortest_ns_ = UINT64_MAX;
   const uint64_t shortest_ns = round_trips_.shortest_ns(now_ns);
   if (shortest_ns != UINT64_MAX) unit_ns_ = std::clamp(shortest_ns, kUnitNsMin, kUnitNsMax);
 }

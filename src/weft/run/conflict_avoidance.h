@@ -57,7 +57,10 @@ class ConflictAvoidance {
   void count_operation() { ++operations_; }
 
   bool measures() const { return measures_; }
-  void note_round_trip(uint64_t began_ns, uint64_t now_ns) { round_trips_.note(began_ns, now_ns); }
+  // A worker's clock stands still during a step: what began and ended in the same one is not measured.
+  void note_round_trip(uint64_t began_ns, uint64_t now_ns) {
+    if (now_ns - began_ns - 1 < shortest_ns_ - 1) shortest_ns_ = now_ns - began_ns;
+  }
 
   // The worker's timer. True if more operations may begin than before.
   bool step(uint64_t now_ns) { return now_ns >= due_ns_ && evaluate_until(now_ns); }
@@ -67,6 +70,9 @@ class ConflictAvoidance {
   uint64_t unit_ns() const { return unit_ns_; }                            // t0
   uint64_t limit_ns() const { return unit_ns_ << limit_; }                 // t_max
   uint64_t longest_limit_ns() const { return unit_ns_ << kLongestLimit; }  // t_M
+  // Since the last evaluation.
+  uint64_t retries() const { return retries_; }
+  uint64_t operations() const { return operations_; }
   uint32_t in_progress() const { return in_progress_; }
 
  private:
@@ -85,6 +91,7 @@ class ConflictAvoidance {
   uint64_t retries_ = 0, operations_ = 0;  // since the last evaluation
   uint64_t backs_off_until_ns_ = 0;        // the end of the last delay
   uint64_t due_ns_;
+  uint64_t shortest_ns_ = UINT64_MAX;  // of the round trips since the last evaluation
   RoundTrips round_trips_;
 };
 

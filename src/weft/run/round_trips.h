@@ -13,12 +13,10 @@ class RoundTrips {
  public:
   static constexpr uint64_t kTenthNs = 100'000'000;
 
-  // A worker's clock stands still during a step: what began and ended in the same one was not measured.
-  void note(uint64_t began_ns, uint64_t now_ns) {
-    if (began_ns >= now_ns) return;
+  void note(uint64_t ns, uint64_t now_ns) {
     Tenth& tenth = tenths_[now_ns / kTenthNs % tenths_.size()];
     if (tenth.number != now_ns / kTenthNs) tenth = {now_ns / kTenthNs, UINT64_MAX};
-    tenth.shortest_ns = std::min(tenth.shortest_ns, now_ns - began_ns);
+    tenth.shortest_ns = std::min(tenth.shortest_ns, ns);
   }
 
   // UINT64_MAX: there was none.
