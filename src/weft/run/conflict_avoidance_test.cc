@@ -233,7 +233,9 @@ TEST_F(ConflictAvoidanceTest, TheUnitIsTheShortestRoundTripOfTheLastSecond) {
   for (int ms = 0; ms < 1'100; ++ms) {
     avoidance_.note_round_trip(now_ns_ - 20'000, now_ns_);
     epoch(1, 2);
-    if (ms < 800) EXPECT_EQ(avoidance_.unit_ns(), 9'000U);
+    if (ms < 800) {
+      EXPECT_EQ(avoidance_.unit_ns(), 9'000U);
+    }
   }
   EXPECT_EQ(avoidance_.unit_ns(), 20'000U);
   EXPECT_EQ(avoidance_.limit_ns(), 80'000U);

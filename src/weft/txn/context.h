@@ -57,7 +57,7 @@ struct WorkerContext {
   ViewState views;   // this worker's
   PeerFaults faults;
   Counters counters;
-  ConflictAvoidance conflicts;
+  ConflictAvoidance conflicts{};
   ScratchBuffer scratch;  // room for one value of any table
   // Commits with more bytes of keys and values travel in pieces (piece.h).
   const uint32_t large_commit_bytes = UINT32_MAX;
