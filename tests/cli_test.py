@@ -106,6 +106,13 @@ class BadRequests(unittest.TestCase):
             for skew in ["hot", "none"]:
                 self.refused("bench", other, "--skew", skew,
                              says=["--skew goes with", "smallbank", "retwis", f"not with {other}"])
+        for theta in ["2.1", "-1", "nan"]:
+            self.refused("bench", "micro-2-2", "--zipf", theta, says=["theta", "from 0 to 2"])
+        self.refused("bench", "smallbank", "--zipf", "1", says=["--zipf", "micro-G-P", "smallbank"])
+        self.refused("bench", "smallbank", "--off", "backoff", says=["--off backoff", "--conflict-avoidance"])
+        self.refused("bench", "smallbank", "--backoff-unit-ns", "9", says=["--backoff-unit-ns", "--conflict-avoidance"])
+        self.refused("bench", "smallbank", "--conflict-avoidance", "--backoff-unit-ns", "1000001",
+                     says=["backoff_unit_ns", "1000001", "0 to 1000000"])
         self.refused("bench", "all", "--json", says=["--json"])
         self.refused("bench", "tatp", "--markdown", says=["--markdown"])
 

@@ -107,6 +107,15 @@ struct Options {
   bool piggyback_acks = true;     // commit acknowledgements that the row allows to be late come with later ones
   bool worker_doorbells = true;   // over RDMA each worker rings a doorbell register of its own, if the device has them
   RemoteLockMode remote_lock_mode = RemoteLockMode::kMessages;
+  // Each worker learns from its retry rate how long transactions wait before they retry after a conflict, and how many
+  // run at a time (SMART, section 4.3). Off: each waits as its RetryPolicy says. The next three are parts of it.
+  bool conflict_avoidance = false;
+  bool backoff = true;        // truncated exponential, in place of RetryPolicy's; off: RetryPolicy's
+  bool backoff_limit = true;  // the longest backoff follows the retry rate; off: 32 units
+  // So does the number of transactions that run at a time, down to one: a coroutine that holds one and wants another
+  // begins that by Session::begin_without_credit.
+  bool coroutine_credit = true;
+  uint64_t backoff_unit_ns = 0;  // up to 1,000,000; 0: the fabric's round trip, as measured
   bool pin_threads = false;
   uint64_t clock_step_ns = 0;  // to count instructions: the clock advances by this when it is read; 0: real time
 };

@@ -242,6 +242,7 @@ class Txn {
 // How run() retries after an abort: it sleeps between backoff_us and twice that, doubled each time up to the maximum.
 // After kConflictThreshold attempts it also sleeps a growing multiple of the attempt's duration, up to 4 ms:
 // transactions that take longer than the sleep between them would otherwise conflict again and again.
+// With Options::conflict_avoidance the worker decides how long to sleep after a conflict, up to the same 4 ms.
 struct RetryPolicy {
   uint32_t attempts = 1000;
   uint32_t backoff_us = 0;  // 0: retry at once
@@ -340,14 +341,18 @@ class Session {
     TxnSlot* slot;
     std::coroutine_handle<> waiter;
     BeginAwaiter* next;
+    bool takes_credit = true;  // of Options::coroutine_credit
     bool await_ready() noexcept;
     void await_suspend(std::coroutine_handle<> h) noexcept;
     Txn await_resume() noexcept;
   };
-  // Waits until the worker can begin a transaction (Limits::transactions_in_flight_max, an active view), but no longer
-  // than Limits::answer_ms (Txn::refused). `until_ns` is the transaction's deadline, by now_ns; 0: no wait of this
-  // transaction takes longer than Limits::answer_ms.
+  // Waits until the worker can begin a transaction (Limits::transactions_in_flight_max, Options::coroutine_credit, an
+  // active view), but no longer than Limits::answer_ms (Txn::refused). `until_ns` is the transaction's deadline, by
+  // now_ns; 0: no wait of this transaction takes longer than Limits::answer_ms.
   BeginAwaiter begin(uint64_t until_ns = 0);
+  // The same without waiting for Options::coroutine_credit, and without taking any: for a transaction that stays open
+  // while somebody thinks, and for one that a coroutine begins while it holds another, whose credit it would wait for.
+  BeginAwaiter begin_without_credit(uint64_t until_ns = 0);
   // The deadline for the answer to a request that is made now.
   uint64_t answer_by_ns() const;
 
@@ -408,7 +413,8 @@ class Session {
   // page; some may be on several. Waits up to Limits::answer_ms for an active view and for an answer.
   Task<std::shared_ptr<KeyPage>> scan_keys(TableId table, PartitionId partition, uint64_t cursor, uint32_t keys_max);
 
-  // For run(): whether to retry after this attempt, which began at began_ns, and how long to sleep before.
+  // For run(): whether to retry after this attempt, which began at began_ns, and how long to sleep before. The
+  // attempt's transaction has ended, so that nobody sleeps with locks held.
   bool should_retry(const Outcome& outcome, const RetryPolicy& policy, uint32_t attempt, uint64_t began_ns,
                     uint64_t* sleep_ns);
 
@@ -416,6 +422,8 @@ class Session {
   TxnWorker* txn_worker() const { return txn_worker_; }
 
  private:
+  bool retry_by_policy(const Outcome& outcome, const RetryPolicy& policy, uint32_t attempt, uint64_t began_ns,
+                       uint64_t* sleep_ns);
   Code run_step(TxnSlot& slot, const StoredProcedure& procedure, std::string_view arguments, ProcedureKeys& keys);
 
   TxnWorker* txn_worker_;

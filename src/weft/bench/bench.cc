@@ -61,6 +61,7 @@ Result<std::unique_ptr<Bench>> Bench::open(const BenchOptions& options, std::ost
   workload_options.skew = options.skew;
   workload_options.value_bytes = options.value_bytes;
   workload_options.suppliers = options.suppliers;
+  workload_options.zipf = options.zipf;
   auto workload = make_workload(options.workload, workload_options);
   if (!workload) return workload.error();
   bench->workload_ = std::move(*workload);
@@ -175,6 +176,7 @@ Result<void> switch_off(std::string_view list, Options* options) {
     std::string_view name;
     bool Options::*value;  // nullptr: one transaction at a time
     std::string_view was;
+    bool of_avoidance = false;  // part of Options::conflict_avoidance
   };
   static constexpr Switch kSwitches[] = {{"network-batching", &Options::network_batching, "nw-batch"},
                                          {"table-batching", &Options::table_batching, "ht-batch"},
@@ -183,7 +185,10 @@ Result<void> switch_off(std::string_view list, Options* options) {
                                          {"pipelined-verbs", &Options::pipelined_verbs, "outstanding"},
                                          {"doorbell-batching", &Options::doorbell_batching, "doorbells"},
                                          {"piggyback-acks", &Options::piggyback_acks, "passive-acks"},
-                                         {"worker-doorbells", &Options::worker_doorbells, {}}};
+                                         {"worker-doorbells", &Options::worker_doorbells, {}},
+                                         {"backoff", &Options::backoff, {}, true},
+                                         {"backoff-limit", &Options::backoff_limit, {}, true},
+                                         {"coro-credit", &Options::coroutine_credit, {}, true}};
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
     const std::string_view name = list.substr(0, comma);
@@ -196,6 +201,9 @@ Result<void> switch_off(std::string_view list, Options* options) {
       names.append(names.empty() ? "" : ", ").append(each.name);
     }
     if (found == nullptr) return bad(fmt::format("--off {}: there are {}", name, names));
+    if (found->of_avoidance && !options->conflict_avoidance) {
+      return bad(fmt::format("--off {}: it is a part of --conflict-avoidance, which is not on", name));
+    }
     if (found->value != nullptr) {
       options->*found->value = false;
     } else {

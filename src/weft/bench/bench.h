@@ -25,6 +25,7 @@ struct BenchOptions {
   Skew skew = Skew::kHot;
   uint64_t value_bytes = 0;  // 0: the workload's own
   Suppliers suppliers = Suppliers::kOthers;
+  double zipf = 0;  // of micro-G-P's keys
   Options cluster;
   uint64_t seed = 1;
   // What all runs will last or run, warm-up included, so that tables which grow have room for it. 0: not known.
@@ -71,8 +72,8 @@ int exit_status(const Error& error);
 int exit_status(const Report& report);
 
 // Turns the listed switches of `options` off: "network-batching,table-batching,local-reads,coroutines,pipelined-verbs,
-// doorbell-batching,piggyback-acks,worker-doorbells". kBadOption names what is not one of them, and what it is called
-// now if it was.
+// doorbell-batching,piggyback-acks,worker-doorbells", and of conflict avoidance, if that is on,
+// "backoff,backoff-limit,coro-credit". kBadOption names what is not one of them, and what it is called now if it was.
 Result<void> switch_off(std::string_view list, Options* options);
 
 }  // namespace weft::bench

@@ -255,6 +255,19 @@ TEST(Bench, SwitchesAreKnownByName) {
   }
 }
 
+TEST(Bench, SwitchesOfConflictAvoidanceGoWithIt) {
+  Options options;
+  const auto bad = switch_off("backoff-limit", &options);
+  ASSERT_FALSE(bad);
+  EXPECT_NE(bad.error().detail.find("--conflict-avoidance"), std::string::npos) << bad.error().detail;
+  EXPECT_TRUE(options.backoff_limit);
+  options.conflict_avoidance = true;
+  ASSERT_TRUE(switch_off("backoff-limit", &options));
+  EXPECT_TRUE(options.backoff && !options.backoff_limit && options.coroutine_credit);
+  ASSERT_TRUE(switch_off("backoff,coro-credit", &options));
+  EXPECT_TRUE(!options.backoff && !options.coroutine_credit);
+}
+
 TEST(Ablation, PrintsEveryTable) {
   if (kSanitized) GTEST_SKIP() << "in the optimised build";
   AblationOptions options;

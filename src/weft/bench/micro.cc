@@ -25,7 +25,8 @@ Record record_of(std::string_view bytes) {
 
 }  // namespace
 
-Micro::Micro(uint32_t gets, uint32_t puts, uint64_t records) : gets_(gets), puts_(puts), records_(records) {
+Micro::Micro(uint32_t gets, uint32_t puts, uint64_t records, double zipf)
+    : gets_(gets), puts_(puts), records_(records), zipf_(records, zipf) {
   WEFT_CHECK(gets + puts >= 1 && gets + puts <= kKeysMax && records >= kKeysMax, "make_workload checks them");
 }
 
@@ -59,7 +60,7 @@ uint32_t Micro::keys_of(const Call& call, std::array<uint64_t, kKeysMax>& keys) 
   const uint32_t count = std::max(gets_, puts_);
   for (uint32_t i = 0; i < count; ++i) {
     do {
-      keys[i] = random.below(records_);
+      keys[i] = zipf_.draw(random);
     } while (std::find(keys.begin(), keys.begin() + i, keys[i]) != keys.begin() + i);
   }
   return count;

@@ -27,6 +27,19 @@ TEST(Micro, KeysAreDistinctInRangeAndTheSameAgain) {
   EXPECT_EQ(seen.size(), 40U);
 }
 
+TEST(Micro, KeysByZipf) {
+  const Micro hot(2, 2, 1'000, 0.99);
+  Random random(1);
+  int hottest = 0;
+  for (int i = 0; i < 1'000; ++i) {
+    std::array<uint64_t, Micro::kKeysMax> keys{};
+    const uint32_t count = hot.keys_of(hot.draw(random), keys);
+    hottest += std::count(keys.begin(), keys.begin() + count, uint64_t{0}) != 0 ? 1 : 0;
+  }
+  EXPECT_GT(hottest, 150);  // of 2,000 draws 13 %
+  EXPECT_LT(hottest, 400);
+}
+
 TEST(Micro, CheckComparesVersionsWithPuts) {
   Micro micro(4, 2, 32);
   const auto visit_table = [](uint64_t version, uint64_t counter) {

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "weft/bench/workload.h"
-#include "weft/bench/zipf.h"
+#include "weft/base/zipf.h"
 
 namespace weft::bench {
 

@@ -16,12 +16,13 @@ constexpr uint64_t kAuditPercent = 10;  // of what a client does
 constexpr uint64_t kLoadSeed = 1;
 constexpr int kLastAudits = 10;  // of each node
 constexpr RetryPolicy kTries{.attempts = 20, .backoff_us = 1, .backoff_us_max = 100};
+constexpr RetryPolicy kMeasured{.attempts = 1'000'000, .backoff_us = 1, .backoff_us_max = 128};
 constexpr uint64_t kBusyNs = 1'000;
 
 class Simulated final : public sim::Workload {
  public:
-  Simulated(sim::WorkloadContext* context, std::unique_ptr<bench::Workload> workload)
-      : sim::Workload(context), workload_(std::move(workload)) {}
+  Simulated(sim::WorkloadContext* context, std::unique_ptr<bench::Workload> workload, SimulatedFigures* figures)
+      : sim::Workload(context), workload_(std::move(workload)), figures_(figures) {}
 
   void declare(ClusterSpec& spec) override {
     spec.tables = workload_->tables();
@@ -43,8 +44,10 @@ class Simulated final : public sim::Workload {
   Task<void> one(sim::Client* client, Session session, Call call);
   Task<Outcome> audit(sim::Client* client, Session session, RetryPolicy policy);
   void note(const Call& call, const Effect& effect, const Outcome& outcome);
+  void measure(const Outcome& outcome, uint64_t latency_ns);
 
   const std::unique_ptr<bench::Workload> workload_;
+  SimulatedFigures* const figures_;  // may be nullptr
   // Of transactions with an outcome; the others, also those that a crash has ended, are `failed`.
   Tally tally_;
 };
@@ -71,17 +74,27 @@ void Simulated::note(const Call& call, const Effect& effect, const Outcome& outc
   if (outcome.committed() || no) --tally_.failed;
 }
 
+void Simulated::measure(const Outcome& outcome, uint64_t latency_ns) {
+  if (figures_ == nullptr) return;
+  figures_->committed += outcome.committed() ? 1 : 0;
+  figures_->aborted += outcome.kind == OutcomeKind::kAborted ? 1 : 0;
+  if (outcome.committed()) figures_->latency_ns.record(latency_ns);
+}
+
 Task<void> Simulated::one(sim::Client* client, Session session, Call call) {
   context_->doing(client, workload_->kinds()[call.kind].name.data());  // of a literal
   ++tally_.failed;  // until it has ended: a crash may end this coroutine anywhere
+  const uint64_t started_ns = session.now_ns();
+  const RetryPolicy& policy = figures_ != nullptr ? kMeasured : kTries;
   for (uint32_t attempt = 1;; ++attempt) {
     const uint64_t began_ns = session.now_ns();
     Effect effect;
     Task<Outcome> work = workload_->attempt(session, call, effect);
     const Outcome outcome = co_await work;
+    measure(outcome, session.now_ns() - started_ns);
     uint64_t wait_ns = 0;
     const bool no = outcome.kind == OutcomeKind::kAborted && effect.refused && !code_retryable(outcome.code);
-    if (outcome.committed() || no || !again(session, outcome, kTries, attempt, began_ns, &wait_ns)) {
+    if (outcome.committed() || no || !again(session, outcome, policy, attempt, began_ns, &wait_ns)) {
       note(call, effect, outcome);
       co_return;
     }
@@ -152,9 +165,14 @@ void Simulated::check(const std::vector<Node*>& nodes, const View& view) {
 
 }  // namespace
 
+std::unique_ptr<sim::Workload> simulated(sim::WorkloadContext* context, std::unique_ptr<Workload> workload,
+                                         SimulatedFigures* figures) {
+  return std::make_unique<Simulated>(context, std::move(workload), figures);
+}
+
 std::unique_ptr<sim::Workload> simulated_tpcc(sim::WorkloadContext* context) {
   const tpcc::Sizes sizes{.warehouses = 2, .items = 20, .customers = 3, .orders_max = 400};
-  return std::make_unique<Simulated>(context, std::make_unique<TpccFull>(sizes));
+  return simulated(context, std::make_unique<TpccFull>(sizes));
 }
 
 }  // namespace weft::bench

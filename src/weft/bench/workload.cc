@@ -112,7 +112,9 @@ Result<std::unique_ptr<Workload>> make_workload(std::string_view name, const Wor
       return bad(std::string(name) + " needs at least " + std::to_string(Micro::kKeysMax) + " records, " +
                  std::to_string(options.keys) + " given");
     }
-    return std::unique_ptr<Workload>(std::make_unique<Micro>(gets, puts, options.keys));
+    const auto zipf = Zipf::create(options.keys, options.zipf);
+    if (!zipf) return zipf.error();
+    return std::unique_ptr<Workload>(std::make_unique<Micro>(gets, puts, options.keys, options.zipf));
   }
   return bad("no workload is called '" + std::string(name) + "'; there are " + workload_names());
 }

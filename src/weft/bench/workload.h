@@ -101,6 +101,7 @@ struct WorkloadOptions {
   Skew skew = Skew::kHot;
   uint64_t value_bytes = 0;  // of SmallBank's balances; 0: its default
   Suppliers suppliers = Suppliers::kOthers;
+  double zipf = 0;  // of micro-G-P's keys; 0: uniform
 };
 
 // "smallbank", "tatp", "tpcc", "tpcc-no", "tpce-cp", "retwis" or "micro-G-P". kBadOption names what was given and what

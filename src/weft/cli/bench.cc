@@ -32,6 +32,9 @@ struct BenchFlags {
   Tls tls;
   double seconds = 5, warmup = 0.5, rate = 0;
   uint32_t transactions_in_flight = 64;
+  double zipf = 0;
+  bool conflict_avoidance = false;
+  uint64_t backoff_unit_ns = 0;
   int64_t keys = 0, value_bytes = 0;
   uint64_t transactions = 0;
   uint64_t clock_step_ns = 0;
@@ -48,6 +51,7 @@ const std::vector<OwnFlag>& own_flags() {
   // All and phases run smallbank.
   static const std::vector<OwnFlag> kFlags = {{"--value-bytes", {"smallbank"}},
                                               {"--remote", {"tpcc-no"}},
+                                              {"--zipf", {"micro-G-P"}},
                                               {"--skew", {"smallbank", "retwis", "all", "phases"}}};
   return kFlags;
 }
@@ -65,16 +69,23 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, const CLI::App& 
   out.cluster.protocol = flags.protocol;
   out.cluster.clock_step_ns = flags.clock_step_ns;
   out.cluster.limits.transactions_in_flight_max = flags.transactions_in_flight;
+  out.cluster.conflict_avoidance = flags.conflict_avoidance;
+  out.cluster.backoff_unit_ns = flags.backoff_unit_ns;
+  if (command.count("--backoff-unit-ns") > 0 && !flags.conflict_avoidance) {
+    return bad("--backoff-unit-ns goes with --conflict-avoidance");
+  }
   if (auto off = bench::switch_off(flags.off, &out.cluster); !off) return off.error();
   if (command.count("--keys") > 0 && flags.keys < 1)
     return bad("--keys " + std::to_string(flags.keys) + ": at least 1 a node");
   out.keys_per_node = static_cast<uint64_t>(flags.keys);
   for (const OwnFlag& own : own_flags()) {
     const auto end = own.workloads.end();
-    if (command.count(own.flag) == 0 || std::find(own.workloads.begin(), end, flags.workload) != end) continue;
+    const bool micro = flags.workload.starts_with("micro-");
+    const std::string_view workload = micro ? std::string_view("micro-G-P") : std::string_view(flags.workload);
+    if (command.count(own.flag) == 0 || std::find(own.workloads.begin(), end, workload) != end) continue;
     std::string with;
-    for (const std::string_view workload : own.workloads) {
-      with.append(with.empty() ? "" : workload == own.workloads.back() ? " and " : ", ").append(workload);
+    for (const std::string_view name : own.workloads) {
+      with.append(with.empty() ? "" : name == own.workloads.back() ? " and " : ", ").append(name);
     }
     return bad(std::string(own.flag) + " goes with " + with + ", not with " + flags.workload);
   }
@@ -87,6 +98,7 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, const CLI::App& 
     return bad("--tls-ca, --tls-certificate and --tls-key go with --fabric tcp or verbs, not " + flags.fabric);
   }
   if (flags.skew != "hot" && flags.skew != "none") return bad("--skew " + flags.skew + ": there are hot and none");
+  out.zipf = flags.zipf;
   out.skew = flags.skew == "hot" ? bench::Skew::kHot : bench::Skew::kNone;
   if (flags.remote != "always" && flags.remote != "uniform") {
     return bad("--remote " + flags.remote + ": there are always and uniform");
@@ -306,6 +318,8 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
       .add_option("--skew", flags.skew,
                   "hot (smallbank: 90 % of transactions on 4 % of the accounts; retwis: Zipf, exponent 0.5) or none")
       ->capture_default_str();
+  command.add_option("--zipf", flags.zipf,
+                     "micro-G-P: keys by Zipf's distribution with this exponent, 0 (default: uniform) to 2");
   command
       .add_option("--remote", flags.remote,
                   "tpcc-no: always (an item comes from another warehouse than the customer's, as in DrTM+H) or uniform "
@@ -313,11 +327,17 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
       ->capture_default_str();
   command.add_option("--value-bytes", flags.value_bytes,
                      "smallbank: of a balance, 8 (default) or 4; --keys 2400000 --value-bytes 4 are Xenic's sizes");
+  command.add_flag("--conflict-avoidance", flags.conflict_avoidance,
+                   "Each worker learns from its retry rate how long transactions back off after a conflict, and how "
+                   "many run at a time; else each retries after 1 to 256 us by itself");
+  command.add_option("--backoff-unit-ns", flags.backoff_unit_ns,
+                     "With --conflict-avoidance: the unit of the backoff (default: the fabric's round trip, measured)");
   command.add_option(
       "--off", flags.off,
       "Switch off, comma-separated: network-batching, table-batching, local-reads, coroutines (one transaction at a "
-      "time); and in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks; "
-      "over verbs worker-doorbells (workers then share the driver's doorbell registers)");
+      "time); in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks; "
+      "over verbs worker-doorbells (workers then share the driver's doorbell registers); of --conflict-avoidance "
+      "backoff, backoff-limit (it stays at 32 units), coro-credit (how many run at a time)");
   command.add_option("--seed", flags.seed, "Of the contents and of what the clients draw")->capture_default_str();
   command.add_flag("--json", flags.json, "Print one JSON object");
   command.add_flag("--markdown", flags.markdown, "With all, phases and crash: print Markdown, which they do anyway");

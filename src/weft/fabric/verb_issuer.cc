@@ -254,6 +254,9 @@ bool VerbIssuer::poll(uint64_t now_ns, void (*answered)(void*, VerbRequest&), vo
         peer.retry_ns = now_ns + kRetryNs;
       }
       if (verb + 1 != requests_[index].verbs) continue;
+      if (options_.conflicts != nullptr && !requests_[index].failed && !requests_[index].probe) {
+        options_.conflicts->note_round_trip(requests_[index].posted_ns, now_ns);
+      }
       // Every request posted to this peer before it is complete as well.
       while (peer.in_flight.first != kNone) {
         const uint32_t first = pop(peer.in_flight);

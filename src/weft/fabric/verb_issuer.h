@@ -26,6 +26,7 @@
 
 #include "weft/base/clock.h"
 #include "weft/fabric/wire.h"
+#include "weft/run/conflict_avoidance.h"
 #include "weft/types.h"
 
 namespace weft {
@@ -70,9 +71,10 @@ struct VerbRequest {
 struct VerbIssuerOptions {
   int nodes = 1;
   Domain domain = Domain::kEngine;
-  int groups = 1;                 // a request's group is below this
-  bool doorbell_batching = true;  // off: every request has its own doorbell
-  bool pipelined_verbs = true;    // off: a group has one request in flight at a time
+  int groups = 1;                          // a request's group is below this
+  bool doorbell_batching = true;           // off: every request has its own doorbell
+  bool pipelined_verbs = true;             // off: a group has one request in flight at a time
+  ConflictAvoidance* conflicts = nullptr;  // is told how long requests take
 };
 
 class VerbIssuer {

@@ -63,6 +63,27 @@ class VerbIssuerTest : public ::testing::Test {
   std::vector<uint32_t> answered_;
 };
 
+TEST_F(VerbIssuerTest, HowLongRequestsTakeIsNoted) {
+  ConflictAvoidance conflicts({.backoff = true, .coroutine_credit = true});
+  VerbIssuerOptions options{2, Domain::kEngine, 8, true, true};
+  options.conflicts = &conflicts;
+  make(options);
+  conflicts.step(0);
+  const auto unit_ns = [&](uint64_t at_ns) {
+    conflicts.step(at_ns);
+    return conflicts.unit_ns();
+  };
+  write(0, 1);
+  step(1'000);
+  EXPECT_EQ(unit_ns(1'000'000), ConflictAvoidance::kUnknownUnitNs) << "posted and complete in one step: not measured";
+  write(0, 2);
+  issuer_->flush(2'000'000);
+  write(8, 3, true);
+  issuer_->flush(2'001'000);
+  step(2'007'000);
+  EXPECT_EQ(unit_ns(3'000'000), 7'000U) << "of the request that is signalled";
+}
+
 TEST_F(VerbIssuerTest, PostsOfOneStepShareADoorbell) {
   for (uint64_t i = 0; i < 10; ++i) write(i * 8, i + 1);
   EXPECT_TRUE(issuer_->pending());

@@ -92,6 +92,7 @@ TEST_F(FrontendTest, FewAreHeldAtATime) {
     clients.push_back(connect_to(0));
     begin(clients.back());
   }
+  EXPECT_EQ(txn_worker(0)->context().conflicts.in_progress(), 0U) << "they keep no credit from others";
   const Fd more = connect_to(0);
   EXPECT_EQ(ask(more, "WEFT MULTI"), "-ERR too many WEFT MULTI: multi_held_max is 4\r\n");
   EXPECT_EQ(ask(more, "SET a 1"), "+OK\r\n");

@@ -87,7 +87,8 @@ Task<void> multi(RedisFrontend& front, Client& client, Arguments) {
     co_return;
   }
   client.awaits_txn = true;
-  Txn txn = co_await front.session().begin(front.answer_by_ns(client));
+  // It is open for as long as the client likes: it must not keep credit from the others.
+  Txn txn = co_await front.session().begin_without_credit(front.answer_by_ns(client));
   client.awaits_txn = false;
   if (txn.refused()) {
     front.out(client).error(front.failure(client, txn.abort()));

@@ -9,6 +9,7 @@
 #include "weft/member/view.h"
 #include "weft/redis/slowlog.h"
 #include "weft/redis/value.h"
+#include "weft/run/conflict_avoidance.h"
 #include "weft/store/blocks.h"
 #include "weft/store/record.h"
 #include "weft/txn/protocol.h"
@@ -94,6 +95,12 @@ std::vector<ConfigKey> make_keys() {
   keys.integer("threads", WEFT_FIELD(options.threads), 0, kWorkersMax,
                "threads that run the workers, at most one each; 0: one per worker, at most the cores");
   keys.boolean("pin_threads", WEFT_FIELD(options.pin_threads), "each thread stays on one core");
+  keys.boolean(
+      "conflict_avoidance", WEFT_FIELD(options.conflict_avoidance),
+      "each worker learns from its retry rate how long transactions back off after a conflict, and how many run "
+      "at a time");
+  keys.integer("backoff_unit_ns", WEFT_FIELD(options.backoff_unit_ns), 0, ConflictAvoidance::kUnitNsMax,
+               "with `conflict_avoidance`: the first backoff, in nanoseconds; 0: the fabric's round trip, as measured");
 
   keys.table = "fabric";
   keys.choice("kind", WEFT_FIELD(fabric.kind), {"tcp", "shm", "verbs"},

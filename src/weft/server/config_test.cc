@@ -166,7 +166,8 @@ TEST(Config, TheSpecIsWhatTheFileSays) {
 TEST(Config, RangesAreThoseOfTheEngine) {
   int compared = 0;
   for (const ConfigKey& key : config_keys()) {
-    const bool txn_worker = key.table == "cluster" || key.table == "limits" || key.name == "threads";
+    const bool txn_worker =
+        key.table == "cluster" || key.table == "limits" || key.name == "threads" || key.name == "backoff_unit_ns";
     const bool number = key.type == KeyType::kInteger || key.type == KeyType::kSize;
     if (!txn_worker || !number || key.name == "hash_seed" || key.name == "lease_ms" || key.name == "initial_members") {
       continue;
@@ -196,7 +197,7 @@ TEST(Config, RangesAreThoseOfTheEngine) {
     EXPECT_FALSE(fits(high + 1)) << key.full_name();
     ++compared;
   }
-  EXPECT_EQ(compared, 18);
+  EXPECT_EQ(compared, 19);
 }
 
 // A silent node is detected after a lease: until then, and until the others have continued, no command fails.

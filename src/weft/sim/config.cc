@@ -345,6 +345,7 @@ SimConfig draw_config(const SimOptions& fixed) {
     config.options.limits.credit_bytes = std::max<uint32_t>(config.options.limits.credit_bytes, 64'000);
   }
   draw_pieces(fixed, config);
+  if (fixed.change) fixed.change(config);
   return config;
 }
 

@@ -101,6 +101,7 @@ struct SimOptions {
   std::optional<bool> loopback;         // atomic verbs are not atomic with the processor's, and verbs take all locks
   // A run of a campaign: at least this many transactions, at least one fault, and aimed crashes. 0: as the seed draws.
   uint64_t transactions = 0;
+  std::function<void(SimConfig&)> change;  // of what was drawn, last of all
   bool leader_crashes_after_ack = false;   // test only: SimConfig::leader_crashes_after_ack
   bool leader_crashes_activating = false;  // test only: SimConfig::leader_crashes_activating
   PlantedBugs bugs;                        // test only

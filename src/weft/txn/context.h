@@ -14,6 +14,7 @@
 #include "weft/fabric/port.h"
 #include "weft/member/node_state.h"
 #include "weft/options.h"
+#include "weft/run/conflict_avoidance.h"
 #include "weft/run/worker.h"
 #include "weft/store/record.h"
 #include "weft/txn/node_tables.h"
@@ -56,6 +57,7 @@ struct WorkerContext {
   ViewState views;   // this worker's
   PeerFaults faults;
   Counters counters;
+  ConflictAvoidance conflicts{};
   ScratchBuffer scratch;  // room for one value of any table
   // Commits with more bytes of keys and values travel in pieces (piece.h).
   const uint32_t large_commit_bytes = UINT32_MAX;

@@ -219,6 +219,7 @@ WEFT_INLINE void Coordinator::count_round_trip(TxnSlot& slot, Phase phase) {
     ++slot.round_trips;
     ++ctx_.counters.phase_round_trips[index_of(phase)];
   }
+  if (remote && ctx_.conflicts.measures()) slot.asked_ns = ctx_.now_ns();
   if (ctx_.observer != nullptr) ctx_.observer->on_phase(ctx_.self, ctx_.id, slot);
 }
 
@@ -281,6 +282,10 @@ WEFT_INLINE Phase Coordinator::next_phase(const TxnSlot& slot) const {
 void Coordinator::advance(TxnSlot& slot) {
   WEFT_CHECK(slot.in_phases(), "only a commit has phases");
   WEFT_CHECK(slot.phase_over() && slot.reads_pending == 0, "a phase ends when all its answers are in");
+  if (slot.asked_ns != 0) {
+    ctx_.conflicts.note_round_trip(slot.asked_ns, ctx_.now_ns());
+    slot.asked_ns = 0;
+  }
   // In doubt, where views do not change: others may have applied it, so nobody may abort it any more.
   if (slot.acknowledged && slot.outcome.kind == OutcomeKind::kUnknown) return;
   do {

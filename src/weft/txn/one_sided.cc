@@ -14,9 +14,9 @@ OneSided::OneSided(WorkerContext& ctx, const RowSet& rows, const Options& option
       planner_(planner),
       slots_(slots),
       locations_(std::move(locations)),
-      verb_issuer_(
-          VerbIssuerOptions{ctx.nodes, Domain::kEngine, kSlotsMax, options.doorbell_batching, options.pipelined_verbs},
-          ctx.wire, ctx.cost_model, memory.request_buffers(ctx.id), memory.request_bytes()),
+      verb_issuer_(VerbIssuerOptions{ctx.nodes, Domain::kEngine, kSlotsMax, options.doorbell_batching,
+                                     options.pipelined_verbs, ctx.conflicts.measures() ? &ctx.conflicts : nullptr},
+                   ctx.wire, ctx.cost_model, memory.request_buffers(ctx.id), memory.request_bytes()),
       log_writer_(rows.logs_by_verb() ? std::make_optional<LogWriter>(ctx, memory, verb_issuer_, messages)
                                       : std::nullopt),
       transport_(ctx, verb_issuer_, locations_, log_writer(), slots) {}

@@ -12,7 +12,8 @@
 namespace weft {
 
 namespace {
-// Attempts that met a recovery took as long as it did; that is no reason to sleep as long.
+// Attempts that met a recovery took as long as it did; that is no reason to sleep as long. And no call takes longer
+// than Limits::answer_ms: a unit of backoff that is a slow network's round trip, a thousand times, would.
 constexpr uint64_t kLongestSleepNs = 4'000'000;
 // Every attempt fails at once until a view removes the lost node.
 constexpr uint64_t kPeerLostSleepNs = 1'000'000;
@@ -31,10 +32,14 @@ NodeId Session::primary_of(TableId table, Key key) const {
 
 Session::BeginAwaiter Session::begin(uint64_t until_ns) { return {txn_worker_, until_ns, 0, nullptr, {}, nullptr}; }
 
+Session::BeginAwaiter Session::begin_without_credit(uint64_t until_ns) {
+  return {txn_worker_, until_ns, 0, nullptr, {}, nullptr, false};
+}
+
 uint64_t Session::answer_by_ns() const { return now_ns() + txn_worker_->slots().answer_ns(); }
 
 bool Session::BeginAwaiter::await_ready() noexcept {
-  slot = txn_worker->slots().acquire(until_ns);
+  slot = txn_worker->slots().acquire(until_ns, takes_credit);
   return slot != nullptr;
 }
 
@@ -51,6 +56,17 @@ void Session::SleepAwaiter::await_suspend(std::coroutine_handle<> h) const noexc
 
 bool Session::should_retry(const Outcome& outcome, const RetryPolicy& policy, uint32_t attempt, uint64_t began_ns,
                            uint64_t* sleep_ns) {
+  ConflictAvoidance& conflicts = txn_worker_->context().conflicts;
+  if (outcome.kind != OutcomeKind::kAborted || !is_conflict(outcome.code) || !conflicts.backs_off()) {
+    return retry_by_policy(outcome, policy, attempt, began_ns, sleep_ns);
+  }
+  if (attempt >= policy.attempts) return false;
+  *sleep_ns = std::min(conflicts.delay_ns(attempt - 1, now_ns(), txn_worker_->random()), kLongestSleepNs);
+  return true;
+}
+
+bool Session::retry_by_policy(const Outcome& outcome, const RetryPolicy& policy, uint32_t attempt, uint64_t began_ns,
+                              uint64_t* sleep_ns) {
   if (outcome.kind != OutcomeKind::kAborted || !code_retryable(outcome.code)) return false;
   if (attempt >= policy.attempts) return false;
   const bool lost = outcome.code == Code::kPeerLost;
@@ -96,7 +112,8 @@ Task<Session::GetResult> Session::get_one(TableId table, Key key, std::span<char
   for (uint32_t attempt = 1;; ++attempt) {
     const uint64_t began_ns = now_ns();
     {
-      Txn txn = co_await begin(until_ns);
+      // It locks nothing, and whom it waits for may have all the credit.
+      Txn txn = co_await begin_without_credit(until_ns);
       if (attempt > 1 && txn.refused()) co_return one;  // the last attempt is why there is no time left to begin
       TxnSlot& slot = *txn.slot_;
       co_await SingleAwaiter{txn_worker_, &slot, table, key};
@@ -113,7 +130,7 @@ Task<Session::GetResult> Session::get_one(TableId table, Key key, std::span<char
       }
     }
     uint64_t wait_ns = 0;
-    if (now_ns() >= until_ns || !should_retry(one.outcome, policy, attempt, began_ns, &wait_ns)) co_return one;
+    if (now_ns() >= until_ns || !retry_by_policy(one.outcome, policy, attempt, began_ns, &wait_ns)) co_return one;
     // The holder needs at least one iteration of the loop.
     co_await sleep_ns(std::max<uint64_t>(wait_ns, 1));
   }

@@ -157,6 +157,7 @@ struct alignas(64) TxnSlot {
   Phase ack_after = Phase::kUnlock;  // of a commit: acknowledge it after the answers of this phase
   bool attached = false;             // an application holds a Txn
   bool single = false;               // get_one: has no commit phase
+  bool has_credit = false;           // it counts as an operation in progress (conflict_avoidance.h)
   bool read_only = false;            // of the plan: it neither writes nor holds locks
   bool unanimous = false;            // of the plan: every replica locks, and all locks together commit it
   bool lock_brings_values = false;   // of the plan: the lock message carries the new values
@@ -174,6 +175,7 @@ struct alignas(64) TxnSlot {
   ByteView reply;                         // of its procedure, if that was executed elsewhere
   Outcome outcome;
   uint64_t begun_ns = 0;  // by the worker's clock, that of its step
+  uint64_t asked_ns = 0;  // when the current phase left for other nodes, if that is measured; else 0
   uint64_t until_ns = 0;  // deadline of its outcome; 0: each wait has a timeout of its own
   uint64_t due_ns = 0;    // when the current wait expires
   NodeSet silent;         // left: nodes that it was waiting for
@@ -224,6 +226,9 @@ struct alignas(64) TxnSlot {
     stage = to;
   }
 };
+
+// An abort that another transaction caused: trying again can help, and trying later helps more.
+constexpr bool is_conflict(Code code) { return code == Code::kLocked || code == Code::kVersionMoved; }
 
 // Which limit was exceeded, and by how much.
 struct ExceededLimit {

@@ -29,14 +29,16 @@ SlotTable::SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* txn_worker, uint
   refused_.outcome.kind = OutcomeKind::kRejected;
 }
 
-TxnSlot* SlotTable::acquire(uint64_t until_ns) {
+TxnSlot* SlotTable::acquire(uint64_t until_ns, bool takes_credit) {
   if (until_ns != 0 && ctx_.now_ns() >= until_ns) return &refused_;
-  if (!has_room() || ctx_.views.recovering()) return nullptr;
+  if (!has_room(takes_credit) || ctx_.views.recovering()) return nullptr;
   TxnSlot& slot = slots_[free_.back()];
   WEFT_CHECK(!slot.attached && !slot.waiter && slot.notices_pending == 0, "nobody needs a free slot");
   free_.pop_back();
   ++in_use_;
   reset(slot, until_ns);
+  slot.has_credit = takes_credit;
+  if (takes_credit) ctx_.conflicts.begin();
   if (ctx_.views.removed()) {
     reject(slot, Code::kPeerUnreachable, nullptr, {});
   } else if (!ctx_.views.runs_transactions()) {
@@ -52,6 +54,7 @@ void SlotTable::reset(TxnSlot& slot, uint64_t until_ns) {
   slot.row = rotated_rows_ < 2 ? uint8_t{0} : static_cast<uint8_t>(sequence_ % rotated_rows_);
   slot.until_ns = until_ns;
   slot.begun_ns = ctx_.now_ns();
+  slot.asked_ns = 0;
   slot.incarnation = ctx_.views.incarnation();
   slot.epoch = ctx_.view().epoch.value;
   slot.sequence = ++sequence_;
@@ -74,6 +77,14 @@ void SlotTable::detach(TxnSlot& slot) {
   slot.attached = false;
   slot.waiter = {};
   --in_use_;
+  if (!slot.has_credit) return;
+  ctx_.conflicts.end();
+  const Code code = slot.outcome.code;
+  if (code == Code::kOk || !code_retryable(code)) {
+    ctx_.conflicts.count_operation();
+  } else if (is_conflict(code)) {
+    ctx_.conflicts.count_retry();
+  }
 }
 
 void SlotTable::free(TxnSlot& slot) {
@@ -89,18 +100,28 @@ void SlotTable::free(TxnSlot& slot) {
   serve_waiter();
 }
 
-void SlotTable::serve_first() {
-  if (ctx_.views.recovering()) return;
-  for (bool refused = true; refused;) {
-    if (begin_first_ == nullptr || !has_room()) return;
-    Session::BeginAwaiter* waiter = begin_first_;
-    begin_first_ = waiter->next;
-    if (begin_first_ == nullptr) begin_last_ = nullptr;
-    waiter->slot = acquire(waiter->until_ns);
-    WEFT_CHECK(waiter->slot != nullptr, "there was room for the first in line");
-    refused = waiter->slot == &refused_;
-    ctx_.worker->ready(waiter->waiter);
+// Whoever needs no credit does not wait for those that do.
+Session::BeginAwaiter* SlotTable::take_first_with_room() {
+  Session::BeginAwaiter* before = nullptr;
+  for (Session::BeginAwaiter* waiter = begin_first_; waiter != nullptr; before = waiter, waiter = waiter->next) {
+    if (!has_room(waiter->takes_credit)) continue;
+    (before != nullptr ? before->next : begin_first_) = waiter->next;
+    if (begin_last_ == waiter) begin_last_ = before;
+    return waiter;
   }
+  return nullptr;
+}
+
+// True if somebody has got a slot.
+bool SlotTable::serve_first() {
+  if (ctx_.views.recovering()) return false;
+  while (Session::BeginAwaiter* const waiter = take_first_with_room()) {
+    waiter->slot = acquire(waiter->until_ns, waiter->takes_credit);
+    WEFT_CHECK(waiter->slot != nullptr, "there was room for the first in line");
+    ctx_.worker->ready(waiter->waiter);
+    if (waiter->slot != &refused_) return true;
+  }
+  return false;
 }
 
 void SlotTable::expire_waiters(uint64_t now_ns) {

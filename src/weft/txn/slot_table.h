@@ -1,7 +1,7 @@
 // SlotTable: the slots of one worker's transactions (slot.h): which are free, and who waits for one.
 //
 // There are more slots than transactions in flight, because a finished one keeps its slot until its notices have left.
-// Coroutines that find no free slot wait in line, each until its own deadline.
+// Coroutines that find no free slot, or no credit, wait in line, each until its own deadline. They hold nothing.
 #pragma once
 
 #include <algorithm>
@@ -30,9 +30,9 @@ class SlotTable {
   SlotTable(WorkerContext& ctx, Pool* pool, TxnWorker* txn_worker, uint64_t answer_ns, uint64_t last_sequence,
             size_t rotated_rows = 0, uint64_t sequence_gap = 0);
 
-  // Returns nullptr if none is free now. If the deadline has passed: refused(), a slot that is finished and never
-  // changes.
-  TxnSlot* acquire(uint64_t until_ns);
+  // Returns nullptr if none is free now, or if there is no credit (conflict_avoidance.h) for one that takes it. If the
+  // deadline has passed: refused(), a slot that is finished and never changes.
+  TxnSlot* acquire(uint64_t until_ns, bool takes_credit = true);
   void wait(Session::BeginAwaiter* waiter);
   TxnSlot* refused() { return &refused_; }
   // The application has dropped its handle.
@@ -42,13 +42,15 @@ class SlotTable {
     const bool busy = slot.attached || slot.reads_pending != 0 || slot.notices_pending != 0;
     if (!busy && slot.stage == TxnStage::kFinished) free(slot);
   }
-  // Gives a free slot to the first in line.
+  // Gives a free slot to the first in line that may have one.
   void serve_waiter() {
     if (begin_first_ != nullptr) serve_first();
   }
   void serve_waiters() {
-    while (begin_first_ != nullptr && has_room()) serve_waiter();
+    while (begin_first_ != nullptr && serve_first()) {
+    }
   }
+  bool has_waiters() const { return begin_first_ != nullptr; }
 
   // No wait for a slot or for an answer expires before this time.
   uint64_t due_ns() const { return due_ns_; }
@@ -78,10 +80,14 @@ class SlotTable {
   uint64_t last_sequence() const { return sequence_; }
 
  private:
-  bool has_room() const { return in_use_ < ctx_.limits.transactions_in_flight_max && !free_.empty(); }
+  bool has_room(bool takes_credit) const {
+    return in_use_ < ctx_.limits.transactions_in_flight_max && !free_.empty() &&
+           (!takes_credit || ctx_.conflicts.may_begin());
+  }
   void reset(TxnSlot& slot, uint64_t until_ns);
   void free(TxnSlot& slot);
-  void serve_first();
+  bool serve_first();
+  Session::BeginAwaiter* take_first_with_room();
 
   WorkerContext& ctx_;
   Pool* const pool_;

@@ -83,6 +83,33 @@ TEST_F(SlotTableTest, NobodyBeginsWhileTheViewIsNotActive) {
   EXPECT_FALSE(woken(first));
 }
 
+// With one credit of which one is taken: in line stand one that takes credit, one that does not, and another that does.
+TEST_F(SlotTableTest, WhoNeedsNoCreditDoesNotWaitForIt) {
+  ctx_.conflicts = ConflictAvoidance({.depth = 1, .coroutine_credit = true});
+  TxnSlot& first = *table_.acquire(0);
+  TxnSlot& single = *table_.acquire(0, false);
+  EXPECT_EQ(ctx_.conflicts.in_progress(), 1U);
+  InLine second;
+  InLine reader;
+  reader.begin.takes_credit = false;
+  InLine third;
+  for (InLine* one : {&second, &reader, &third}) table_.wait(&one->begin);
+  drop_and_finish(single);
+  EXPECT_FALSE(woken(second));
+  EXPECT_TRUE(woken(reader)) << "a slot is free, but no credit";
+  EXPECT_FALSE(woken(third));
+  drop_and_finish(first);
+  EXPECT_TRUE(woken(second)) << "first come, first served";
+  EXPECT_FALSE(woken(third));
+  drop_and_finish(*second.begin.slot);
+  EXPECT_TRUE(woken(third));
+  InLine last;  // the line was cut and is whole
+  table_.wait(&last.begin);
+  drop_and_finish(*third.begin.slot);
+  EXPECT_TRUE(woken(last));
+  EXPECT_EQ(ctx_.conflicts.in_progress(), 1U);
+}
+
 TEST_F(SlotTableTest, AtANodeThatWasRemovedATransactionBeginsAndIsRejected) {
   ctx_.views.stop(true);
   const TxnSlot* slot = table_.acquire(0);

@@ -68,6 +68,15 @@ uint64_t answer_ns(const ClusterSpec& spec) {
   return spec.answer_ns != 0 ? spec.answer_ns : spec.options.limits.answer_ms * uint64_t{1'000'000};
 }
 
+ConflictAvoidanceOptions avoidance_options(const Options& options) {
+  if (!options.conflict_avoidance) return {};
+  return {.depth = options.limits.transactions_in_flight_max,
+          .unit_ns = options.backoff_unit_ns,
+          .backoff = options.backoff,
+          .backoff_limit = options.backoff_limit,
+          .coroutine_credit = options.coroutine_credit};
+}
+
 ReadRules read_rules(const Node& node) {
   const bool local = node.spec().options.local_reads;
   return {local && node.rows().backups_answer_reads(), local && node.rows().backups_answer_single_reads()};
@@ -109,6 +118,7 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
            .views = ViewState(node->id(), node->state().views.first(), !node->state().views.joins()),
            .faults = PeerFaults(node->id()),
            .counters = {},
+           .conflicts = ConflictAvoidance(avoidance_options(node->spec().options)),
            .scratch = ScratchBuffer(padded(largest_value(node->spec())) + 8),
            .large_commit_bytes = large_commit_bytes(*node)},
       slots_(ctx_, pool_.get(), self, answer_ns(node->spec()), node->last_sequence(),

@@ -81,6 +81,7 @@ uint64_t TxnWorker::deadline_ns() const {
   uint64_t deadline = control_.agent() != nullptr ? control_.agent()->deadline_ns() : UINT64_MAX;
   for (const Service* service : services_) deadline = std::min(deadline, service->deadline_ns());
   deadline = std::min({deadline, slots_.due_ns(), coordinator_.deadline_ns(), participant_.deadline_ns()});
+  if (slots_.has_waiters()) deadline = std::min(deadline, ctx_.conflicts.due_ns());
   if (acks_.waiting()) deadline = std::min(deadline, ctx_.now_ns() + 1);
   if (verbs_ != nullptr) deadline = std::min(deadline, verbs_->verb_issuer().deadline_ns());
   return deadline;

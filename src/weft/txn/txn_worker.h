@@ -18,7 +18,10 @@ class TxnWorker final : public WorkerTasks, public TxnParts {
   ~TxnWorker() override;
 
   // The worker's loop.
-  void begin_step() override { acks_.begin_step(); }
+  void begin_step() override {
+    acks_.begin_step();
+    if (ctx_.conflicts.step(ctx_.now_ns())) slots_.serve_waiters();
+  }
   bool table_batch() override {
     const bool some = reads_.run_batch();
     return range_scans_.run_batch() || some;
