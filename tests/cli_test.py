@@ -21,7 +21,7 @@ JSON_KEYS = [
     "workload", "protocol", "fabric", "nodes", "replicas", "threads", "seconds", "committed", "aborted", "tps",
     "tps_per_thread", "latency_us", "nw_batch", "ht_batch", "packets_per_txn", "messages_per_txn", "bytes_per_txn",
     "commit_round_trips", "abort_reasons", "reads_per_txn", "writes_per_txn", "swaps_per_txn", "doorbells_per_txn",
-    "messages_by_phase", "verbs_by_phase",
+    "verb_limit", "verb_credit_waits_per_txn", "messages_by_phase", "verbs_by_phase",
 ]
 PROTOCOLS = protocols.names(WEFT)
 WORKLOADS = ["smallbank", "tatp", "tpce-cp", "retwis", "micro-4-2"]

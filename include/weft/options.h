@@ -86,6 +86,9 @@ struct Options {
   bool doorbell_batching = true;  // verbs of one step to one peer share a doorbell
   bool pipelined_verbs = true;    // a transaction has several verbs in flight at a time
   bool piggyback_acks = true;     // commit acknowledgements that the row allows to be late come with later ones
+  // How many verbs a worker may have in flight: "auto" is what it measures to be best, a number that many, "off" any.
+  // Empty: auto on fabric verbs, where a NIC slows down when it has more than it caches; elsewhere off.
+  std::string verb_credit;
   RemoteLockMode remote_lock_mode = RemoteLockMode::kMessages;
   bool pin_threads = false;
   uint64_t clock_step_ns = 0;  // to count instructions: the clock advances by this when it is read; 0: real time

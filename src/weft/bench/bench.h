@@ -71,7 +71,8 @@ int exit_status(const Error& error);
 int exit_status(const Report& report);
 
 // Turns the listed switches of `options` off: "network-batching,table-batching,local-reads,coroutines,pipelined-verbs,
-// doorbell-batching,piggyback-acks". kBadOption names what is not one of them, and what it is called now if it was.
+// doorbell-batching,piggyback-acks,verb-credit". kBadOption names what is not one of them, and what it is called now if
+// it was.
 Result<void> switch_off(std::string_view list, Options* options);
 
 }  // namespace weft::bench

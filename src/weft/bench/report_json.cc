@@ -32,6 +32,8 @@ std::string to_json(const Report& report) {
   json["writes_per_txn"] = report.writes_per_txn;
   json["swaps_per_txn"] = report.swaps_per_txn;
   json["doorbells_per_txn"] = report.doorbells_per_txn;
+  json["verb_limit"] = report.verb_limit;
+  json["verb_credit_waits_per_txn"] = report.verb_credit_waits_per_txn;
   json["messages_by_phase"] = report.messages_by_phase;
   json["verbs_by_phase"] = report.verbs_by_phase;
   if (!report.ended.empty()) json["ended"] = report.ended;

@@ -27,7 +27,7 @@ constexpr double kAllSeconds = 8;
 struct BenchFlags {
   std::string workload;
   ClusterFlags cluster;
-  std::string fabric = "local", protocol = "dnl4", skew = "hot", remote = "always", off, label;
+  std::string fabric = "local", protocol = "dnl4", skew = "hot", remote = "always", verb_credit, off, label;
   Tls tls;
   double seconds = 5, warmup = 0.5, rate = 0;
   uint32_t transactions_in_flight = 64;
@@ -62,6 +62,7 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, const CLI::App& 
   out.cluster.fabric = flags.fabric;
   out.cluster.tls = flags.tls;
   out.cluster.protocol = flags.protocol;
+  out.cluster.verb_credit = flags.verb_credit;
   out.cluster.clock_step_ns = flags.clock_step_ns;
   out.cluster.limits.transactions_in_flight_max = flags.transactions_in_flight;
   if (auto off = bench::switch_off(flags.off, &out.cluster); !off) return off.error();
@@ -283,7 +284,11 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
   command.add_option(
       "--off", flags.off,
       "Switch off, comma-separated: network-batching, table-batching, local-reads, coroutines (one transaction at a "
-      "time); and in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks");
+      "time); and in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks, "
+      "verb-credit");
+  command.add_option("--verb-credit", flags.verb_credit,
+                     "In rows with verbs, how many a worker may have in flight: auto (what it measures to be best; the "
+                     "default with --fabric verbs), a number, or off (any; the default elsewhere)");
   command.add_option("--seed", flags.seed, "Of the contents and of what the clients draw")->capture_default_str();
   command.add_flag("--json", flags.json, "Print one JSON object");
   command.add_flag("--markdown", flags.markdown, "With all, phases and crash: print Markdown, which they do anyway");

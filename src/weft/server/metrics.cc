@@ -141,6 +141,10 @@ void add_transactions(Exposition& out, const NodeStats& f) {
               "Transactions that this node has sent to the primary of their keys to be executed.");
   out.counter("weft_local_nic_cas_total", c.own_swaps,
               "CAS verbs to the node itself (fabric.remote_lock_mode = \"loopback\").");
+  out.gauge("weft_verb_limit", f.workers.verb_limit,
+            "One-sided verbs that all workers together may have in flight (fabric.verb_credit); 0: any number.");
+  out.counter("weft_verb_credit_waits_total", c.verb_credit_waits,
+              "Requests of verbs that waited until fewer were in flight.");
 }
 
 void add_batches(Exposition& out, const NodeStats& f) {

@@ -92,6 +92,7 @@ Result<void> check_spec(const ClusterSpec& spec) {
   if (o.fabric != "local" && o.fabric != "shm" && o.fabric != "tcp" && o.fabric != "verbs") {
     return bad("fabric is \"" + o.fabric + "\", must be local, shm, tcp or verbs");
   }
+  if (auto credit = verb_credit_of(o); !credit) return credit.error();
   if (auto r = check_limits(o.limits); !r) return r;
   const int slots = SlotTable::slots_for(o.limits);
   if (const int bits = OwnerFormat::bits_for(o.nodes, o.workers, slots); bits > OwnerFormat::kBits) {
