@@ -14,6 +14,7 @@
 #include "weft/bench/crash.h"
 #include "weft/bench/phases.h"
 #include "weft/bench/progress.h"
+#include "weft/cli/bench_verbs.h"
 #include "weft/cli/cluster_flags.h"
 #include "weft/cli/commands.h"
 #include "weft/cli/interrupt.h"
@@ -27,6 +28,7 @@ constexpr double kAllSeconds = 8;
 struct BenchFlags {
   std::string workload;
   ClusterFlags cluster;
+  VerbFlags verbs;
   std::string fabric = "local", protocol = "dnl4", skew = "hot", remote = "always", verb_credit, off, label;
   Tls tls;
   double seconds = 5, warmup = 0.5, rate = 0;
@@ -47,7 +49,10 @@ const std::vector<OwnFlag>& own_flags() {
   // All and phases run smallbank.
   static const std::vector<OwnFlag> kFlags = {{"--value-bytes", {"smallbank"}},
                                               {"--remote", {"tpcc-no"}},
-                                              {"--skew", {"smallbank", "retwis", "all", "phases"}}};
+                                              {"--skew", {"smallbank", "retwis", "all", "phases"}},
+                                              {"--kind", {"verbs"}},
+                                              {"--bytes", {"verbs"}},
+                                              {"--depth", {"verbs"}}};
   return kFlags;
 }
 
@@ -196,6 +201,15 @@ int run_crash(const BenchFlags& flags, const bench::BenchOptions& options, const
   return wrong->empty() ? bench::kExitDone : wrong_result(*wrong);
 }
 
+int run_verbs(const BenchFlags& flags, const bench::BenchOptions& options, const CLI::App& command) {
+  bench::VerbRatesOptions others;
+  others.cluster = options.cluster;
+  others.warmup_seconds = flags.warmup;
+  others.seconds = flags.seconds;
+  const auto verbs = verb_options_of(flags.verbs, others, command);
+  return verbs ? run_bench_verbs(*verbs, flags.json) : refuse(verbs.error().text());
+}
+
 int run_bench(BenchFlags flags, const CLI::App& command) {
   const bool all = flags.workload == "all", phases = flags.workload == "phases", crash = flags.workload == "crash";
   if (crash) {
@@ -225,6 +239,7 @@ int run_bench(BenchFlags flags, const CLI::App& command) {
   const auto options = options_of(flags, command);
   if (!options) return refuse(options.error().text());
   const bool seconds_given = command.count("--seconds") > 0;
+  if (flags.workload == "verbs") return run_verbs(flags, *options, command);
   if (crash) return run_crash(flags, *options, command);
   if (phases) return run_phases(flags, *options, seconds_given);
   return all ? run_all(flags, *options, seconds_given) : run_one(flags, *options);
@@ -240,9 +255,10 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
           "figure of "
           "the performance page; or phases: each phase by verbs and by messages; or crash: how long the loss of a node "
           "stops the others when 10,000 transactions are open; all three as Markdown, on 5 nodes unless --nodes is "
-          "given")
+          "given; or verbs: the rate and latency of one-sided verbs alone, between two nodes, without transactions")
       ->required();
   flags.cluster.add_to(command);
+  flags.verbs.add_to(command);
   command.add_option("--fabric", flags.fabric, "What joins the nodes: local, shm, tcp or verbs")->capture_default_str();
   command.add_option("--tls-ca", flags.tls.ca, "With --fabric tcp: encrypted, the authority's certificate");
   command.add_option("--tls-certificate", flags.tls.certificate, "and the nodes' certificate");
