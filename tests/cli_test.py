@@ -21,7 +21,7 @@ JSON_KEYS = [
     "workload", "protocol", "fabric", "nodes", "replicas", "threads", "seconds", "committed", "aborted", "tps",
     "tps_per_thread", "latency_us", "nw_batch", "ht_batch", "packets_per_txn", "messages_per_txn", "bytes_per_txn",
     "commit_round_trips", "abort_reasons", "reads_per_txn", "writes_per_txn", "swaps_per_txn", "doorbells_per_txn",
-    "messages_by_phase", "verbs_by_phase",
+    "verb_limit", "verb_credit_waits_per_txn", "messages_by_phase", "verbs_by_phase",
 ]
 PROTOCOLS = protocols.names(WEFT)
 WORKLOADS = ["smallbank", "tatp", "tpce-cp", "retwis", "micro-4-2"]
@@ -59,6 +59,20 @@ class BadRequests(unittest.TestCase):
 
     def test_protocols(self):
         self.refused("bench", "smallbank", "--protocol", "dnl3", says=["dnl3", *PROTOCOLS])
+
+    def test_verbs(self):
+        for kind in ["read", "write", "cas", "faa"]:
+            for fabric in ["local", "shm", "tcp"]:
+                found = self.measured("verbs", "--kind", kind, "--fabric", fabric, "--depth", "4", "--threads", "2",
+                                      "--seconds", "0.2", "--warmup", "0")
+                self.assertEqual((found["kind"], found["fabric"], found["bytes"], found["depth"], found["threads"]),
+                                 (kind, fabric, 8, 4, 2))
+                self.assertEqual((found["wrong"], found["verb_limit"]), ("", 0))
+        found = self.measured("verbs", "--bytes", "4096", "--verb-credit", "2", "--seconds", "0.2", "--warmup", "0")
+        self.assertEqual((found["kind"], found["bytes"], found["verb_limit"]), ("read", 4096, 2))
+        done = weft("bench", "verbs", "--kind", "faa", "--seconds", "0.1", "--warmup", "0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the words' sum is the number of operations", done.stdout)
 
     def test_sizes(self):
         self.refused("bench", "smallbank", "--nodes", "0", says=["nodes", "0"])
@@ -113,6 +127,15 @@ class BadRequests(unittest.TestCase):
         self.refused("bench", "smallbank", "--backoff-unit-ns", "9", says=["--backoff-unit-ns", "--conflict-avoidance"])
         self.refused("bench", "smallbank", "--conflict-avoidance", "--backoff-unit-ns", "1000001",
                      says=["backoff_unit_ns", "1000001", "0 to 1000000"])
+        self.refused("bench", "verbs", "--kind", "swap", says=["--kind swap", "read, write, cas and faa"])
+        self.refused("bench", "verbs", "--bytes", "65537", says=["--bytes 65537", "8 to 65536"])
+        self.refused("bench", "verbs", "--kind", "cas", "--bytes", "16", says=["--bytes 16", "cas", "8 bytes"])
+        self.refused("bench", "verbs", "--depth", "1025", says=["--depth 1025", "1 to 1024"])
+        self.refused("bench", "verbs", "--threads", "64", says=["--threads 64"])
+        self.refused("bench", "verbs", "--verb-credit", "4097", says=["4097", "1 to 4096"])
+        self.refused("bench", "verbs", "--protocol", "drtmr", says=["--protocol does not go with `bench verbs`"])
+        self.refused("bench", "tatp", "--depth", "8", says=["--depth goes with verbs", "not with tatp"])
+        self.refused("bench", "tatp", "--verb-credit", "x", says=["x", "auto, off, or 1 to 4096"])
         self.refused("bench", "all", "--json", says=["--json"])
         self.refused("bench", "tatp", "--markdown", says=["--markdown"])
 
@@ -146,7 +169,7 @@ class Help(unittest.TestCase):
         text = weft("bench", "--help").stdout
         for flag in ["--nodes", "--replicas", "--threads", "--fabric", "--protocol", "--seconds",
                      "--transactions-in-flight", "--rate", "--keys", "--skew", "--value-bytes",
-                     "--remote", "--off", "--json"]:
+                     "--remote", "--off", "--verb-credit", "--kind", "--bytes", "--depth", "--json"]:
             self.assertIn(flag, text)
 
     def test_protocols(self):

@@ -40,6 +40,8 @@ struct Counters {
   uint64_t logs_by_message = 0;  // although the node has a ring: no room, too large, or an insert or delete
   uint64_t own_swaps = 0;        // CAS verbs of a node on its own memory (RemoteLockMode::kNicLoopback)
   uint64_t doorbells = 0;
+  uint64_t verb_limits = 0;        // sum over the doorbells: how many verbs the worker might have in flight
+  uint64_t verb_credit_waits = 0;  // requests of verbs that waited for others to be complete (Options::verb_credit)
   uint64_t packets_sent = 0, messages_sent = 0, bytes_sent = 0;
   uint64_t packets_received = 0, messages_received = 0;
   uint64_t table_batches = 0, table_batched = 0;  // batches that were not empty, and the keys in them

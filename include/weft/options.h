@@ -106,6 +106,9 @@ struct Options {
   bool pipelined_verbs = true;    // a transaction has several verbs in flight at a time
   bool piggyback_acks = true;     // commit acknowledgements that the row allows to be late come with later ones
   bool worker_doorbells = true;   // over RDMA each worker rings a doorbell register of its own, if the device has them
+  // How many verbs a worker may have in flight: "auto" is what it measures to be best, a number that many, "off" any.
+  // Empty: auto on fabric verbs, where a NIC slows down when it has more than it caches; elsewhere off.
+  std::string verb_credit;
   RemoteLockMode remote_lock_mode = RemoteLockMode::kMessages;
   // Each worker learns from its retry rate how long transactions wait before they retry after a conflict, and how many
   // run at a time (SMART, section 4.3). Off: each waits as its RetryPolicy says. The next three are parts of it.

@@ -53,6 +53,7 @@ enum class PlantedBug : uint64_t {
   kCreditAtOnce = 1UL << 43,        // an executor has its credit back when its logs are sent
   kScanWithoutBound = 1UL << 44,    // a scan is checked up to as many keys as it found, not up to its end
   kScansOfTwoMoments = 1UL << 45,   // what is erased before a primary checks a scan, and was not seen, does not count
+  kMoreThanAllCredit = 1UL << 46,   // a request with more verbs than may be in flight waits for credit for all of them
 };
 
 struct PlantedBugs {

@@ -174,21 +174,23 @@ std::string Bench::check() const {
 Result<void> switch_off(std::string_view list, Options* options) {
   struct Switch {
     std::string_view name;
-    bool Options::*value;  // nullptr: one transaction at a time
+    void (*off)(Options&);
     std::string_view was;
     bool of_avoidance = false;  // part of Options::conflict_avoidance
   };
-  static constexpr Switch kSwitches[] = {{"network-batching", &Options::network_batching, "nw-batch"},
-                                         {"table-batching", &Options::table_batching, "ht-batch"},
-                                         {"local-reads", &Options::local_reads, {}},
-                                         {"coroutines", nullptr, {}},
-                                         {"pipelined-verbs", &Options::pipelined_verbs, "outstanding"},
-                                         {"doorbell-batching", &Options::doorbell_batching, "doorbells"},
-                                         {"piggyback-acks", &Options::piggyback_acks, "passive-acks"},
-                                         {"worker-doorbells", &Options::worker_doorbells, {}},
-                                         {"backoff", &Options::backoff, {}, true},
-                                         {"backoff-limit", &Options::backoff_limit, {}, true},
-                                         {"coro-credit", &Options::coroutine_credit, {}, true}};
+  static constexpr Switch kSwitches[] = {
+      {"network-batching", [](Options& o) { o.network_batching = false; }, "nw-batch"},
+      {"table-batching", [](Options& o) { o.table_batching = false; }, "ht-batch"},
+      {"local-reads", [](Options& o) { o.local_reads = false; }, {}},
+      {"coroutines", [](Options& o) { o.limits.transactions_in_flight_max = 1; }, {}},
+      {"pipelined-verbs", [](Options& o) { o.pipelined_verbs = false; }, "outstanding"},
+      {"doorbell-batching", [](Options& o) { o.doorbell_batching = false; }, "doorbells"},
+      {"piggyback-acks", [](Options& o) { o.piggyback_acks = false; }, "passive-acks"},
+      {"worker-doorbells", [](Options& o) { o.worker_doorbells = false; }, {}},
+      {"verb-credit", [](Options& o) { o.verb_credit = "off"; }, {}},
+      {"backoff", [](Options& o) { o.backoff = false; }, {}, true},
+      {"backoff-limit", [](Options& o) { o.backoff_limit = false; }, {}, true},
+      {"coro-credit", [](Options& o) { o.coroutine_credit = false; }, {}, true}};
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
     const std::string_view name = list.substr(0, comma);
@@ -204,11 +206,7 @@ Result<void> switch_off(std::string_view list, Options* options) {
     if (found->of_avoidance && !options->conflict_avoidance) {
       return bad(fmt::format("--off {}: it is a part of --conflict-avoidance, which is not on", name));
     }
-    if (found->value != nullptr) {
-      options->*found->value = false;
-    } else {
-      options->limits.transactions_in_flight_max = 1;
-    }
+    found->off(*options);
   }
   return {};
 }

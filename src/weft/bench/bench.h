@@ -72,7 +72,7 @@ int exit_status(const Error& error);
 int exit_status(const Report& report);
 
 // Turns the listed switches of `options` off: "network-batching,table-batching,local-reads,coroutines,pipelined-verbs,
-// doorbell-batching,piggyback-acks,worker-doorbells", and of conflict avoidance, if that is on,
+// doorbell-batching,piggyback-acks,worker-doorbells,verb-credit", and of conflict avoidance, if that is on,
 // "backoff,backoff-limit,coro-credit". kBadOption names what is not one of them, and what it is called now if it was.
 Result<void> switch_off(std::string_view list, Options* options);
 

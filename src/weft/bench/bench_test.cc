@@ -242,6 +242,9 @@ TEST(Bench, SwitchesAreKnownByName) {
   ASSERT_TRUE(switch_off("coroutines,pipelined-verbs,doorbell-batching,piggyback-acks,worker-doorbells", &options));
   EXPECT_TRUE(!options.doorbell_batching && !options.pipelined_verbs && !options.piggyback_acks &&
               !options.worker_doorbells && options.limits.transactions_in_flight_max == 1);
+  EXPECT_EQ(options.verb_credit, "");
+  ASSERT_TRUE(switch_off("verb-credit", &options));
+  EXPECT_EQ(options.verb_credit, "off");
   const auto bad = switch_off("network-batching,turbo", &options);
   ASSERT_FALSE(bad);
   EXPECT_NE(bad.error().detail.find("turbo"), std::string::npos);

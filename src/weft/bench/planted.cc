@@ -63,6 +63,7 @@ const std::vector<BugPin>& planted_bugs() {
     planted.where.piece_bytes = 0;
     planted.where.scans = false;
     planted.where.divided = false;
+    planted.where.verb_credit = "off";
     planted.where.bugs.mask = static_cast<uint64_t>(which);
     return planted;
   };
@@ -182,6 +183,10 @@ const std::vector<BugPin>& planted_bugs() {
     planted.where.single_key_percent = 0;
     return planted;
   };
+  // Requests have up to three verbs.
+  BugPin more_than_all =
+      bug(PlantedBug::kMoreThanAllCredit, "wait for more credit than there is", "drtmr", SimWorkload::kAppend);
+  more_than_all.where.verb_credit = "1";
   BugPin scan_moments = scanned(PlantedBug::kScansOfTwoMoments, "check scans at several moments");
   scan_moments.where.transactions = kTransactionsDefault;
   static const std::vector<BugPin> kBugs{
@@ -227,6 +232,7 @@ const std::vector<BugPin>& planted_bugs() {
       pinned(1, shipped(PlantedBug::kLogFinishesNothing, "let a log wait for the notice that it overtakes", 3)),
       pinned(8, scanned(PlantedBug::kScanWithoutBound, "check a scan up to as many keys as it found")),
       pinned(378, scan_moments),
+      pinned(1, more_than_all),
       pinned(3, at_crash(PlantedBug::kReusedUnacked, "use a slot again before all know of its abort", "dnl4", 4, 3)),
   };
   return kBugs;

@@ -55,6 +55,8 @@ Report make_report(const std::string& workload, const Options& options, const Dr
   report.writes_per_txn = per(all(c.phase_writes), result.committed);
   report.swaps_per_txn = per(all(c.phase_swaps), result.committed);
   report.doorbells_per_txn = per(c.doorbells, result.committed);
+  report.verb_limit = per(c.verb_limits, c.doorbells);
+  report.verb_credit_waits_per_txn = per(c.verb_credit_waits, result.committed);
   for (int p = 0; p < kPhases; ++p) {
     const std::string name(phase_name(static_cast<Phase>(p)));
     const uint64_t verbs = c.phase_reads[p] + c.phase_writes[p] + c.phase_swaps[p];

@@ -25,6 +25,8 @@ struct Report {
   double packets_per_txn = 0, messages_per_txn = 0, bytes_per_txn = 0;
   double reads_per_txn = 0, writes_per_txn = 0, swaps_per_txn = 0;  // one-sided verbs
   double doorbells_per_txn = 0;
+  double verb_limit = 0;  // verbs that a worker might have in flight, over the doorbells; 0: any number
+  double verb_credit_waits_per_txn = 0;
   std::map<std::string, double> messages_by_phase, verbs_by_phase;  // per transaction; without zeros
   double touches_per_txn = 0, attempts_per_txn = 0;
   double commit_round_trips = 0;

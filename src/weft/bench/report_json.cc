@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "weft/bench/report.h"
+#include "weft/bench/verb_rates.h"
 
 namespace weft::bench {
 
@@ -32,9 +33,33 @@ std::string to_json(const Report& report) {
   json["writes_per_txn"] = report.writes_per_txn;
   json["swaps_per_txn"] = report.swaps_per_txn;
   json["doorbells_per_txn"] = report.doorbells_per_txn;
+  json["verb_limit"] = report.verb_limit;
+  json["verb_credit_waits_per_txn"] = report.verb_credit_waits_per_txn;
   json["messages_by_phase"] = report.messages_by_phase;
   json["verbs_by_phase"] = report.verbs_by_phase;
   if (!report.ended.empty()) json["ended"] = report.ended;
+  return json.dump();
+}
+
+std::string to_json(const VerbRates& rates) {
+  nlohmann::ordered_json json;
+  json["workload"] = "verbs";
+  json["kind"] = rates.kind;
+  json["fabric"] = rates.fabric;
+  json["bytes"] = rates.bytes;
+  json["depth"] = rates.depth;
+  json["threads"] = rates.threads;
+  json["seconds"] = rates.seconds;
+  json["operations"] = rates.operations;
+  json["ops_per_second"] = rates.ops_per_second;
+  json["gb_per_second"] = rates.gb_per_second;
+  json["latency_us"] = {{"p50", rates.p50_us}, {"p99", rates.p99_us}, {"p999", rates.p999_us}};
+  json["doorbells_per_op"] = rates.doorbells_per_op;
+  json["verb_limit"] = rates.verb_limit;
+  json["swaps"] = rates.swaps;
+  json["swaps_failed"] = rates.swaps_failed;
+  json["refused"] = rates.refused;
+  json["wrong"] = rates.wrong;
   return json.dump();
 }
 

@@ -61,6 +61,8 @@ TEST(Report, JsonHasExactlyTheStatedKeys) {
                                            "writes_per_txn",
                                            "swaps_per_txn",
                                            "doorbells_per_txn",
+                                           "verb_limit",
+                                           "verb_credit_waits_per_txn",
                                            "messages_by_phase",
                                            "verbs_by_phase"};
   EXPECT_EQ(keys, stated);

@@ -15,6 +15,7 @@
 #include "weft/bench/phases.h"
 #include "weft/bench/progress.h"
 #include "weft/bench/queue_pairs.h"
+#include "weft/cli/bench_verbs.h"
 #include "weft/cli/cluster_flags.h"
 #include "weft/cli/commands.h"
 #include "weft/cli/interrupt.h"
@@ -28,7 +29,8 @@ constexpr double kAllSeconds = 8;
 struct BenchFlags {
   std::string workload;
   ClusterFlags cluster;
-  std::string fabric = "local", protocol = "dnl4", skew = "hot", remote = "always", off, label;
+  VerbFlags verbs;
+  std::string fabric = "local", protocol = "dnl4", skew = "hot", remote = "always", verb_credit, off, label;
   Tls tls;
   double seconds = 5, warmup = 0.5, rate = 0;
   uint32_t transactions_in_flight = 64;
@@ -52,7 +54,10 @@ const std::vector<OwnFlag>& own_flags() {
   static const std::vector<OwnFlag> kFlags = {{"--value-bytes", {"smallbank"}},
                                               {"--remote", {"tpcc-no"}},
                                               {"--zipf", {"micro-G-P"}},
-                                              {"--skew", {"smallbank", "retwis", "all", "phases"}}};
+                                              {"--skew", {"smallbank", "retwis", "all", "phases"}},
+                                              {"--kind", {"verbs"}},
+                                              {"--bytes", {"verbs"}},
+                                              {"--depth", {"verbs"}}};
   return kFlags;
 }
 
@@ -67,6 +72,7 @@ Result<bench::BenchOptions> options_of(const BenchFlags& flags, const CLI::App& 
   out.cluster.fabric = flags.fabric;
   out.cluster.tls = flags.tls;
   out.cluster.protocol = flags.protocol;
+  out.cluster.verb_credit = flags.verb_credit;
   out.cluster.clock_step_ns = flags.clock_step_ns;
   out.cluster.limits.transactions_in_flight_max = flags.transactions_in_flight;
   out.cluster.conflict_avoidance = flags.conflict_avoidance;
@@ -235,6 +241,15 @@ std::string wrong_for_queue_pairs(const BenchFlags& flags, const CLI::App& comma
   return {};
 }
 
+int run_verbs(const BenchFlags& flags, const bench::BenchOptions& options, const CLI::App& command) {
+  bench::VerbRatesOptions others;
+  others.cluster = options.cluster;
+  others.warmup_seconds = flags.warmup;
+  others.seconds = flags.seconds;
+  const auto verbs = verb_options_of(flags.verbs, others, command);
+  return verbs ? run_bench_verbs(*verbs, flags.json) : refuse(verbs.error().text());
+}
+
 int run_bench(BenchFlags flags, const CLI::App& command) {
   const bool all = flags.workload == "all", phases = flags.workload == "phases", crash = flags.workload == "crash";
   const bool queue_pairs = flags.workload == "queue-pairs";
@@ -267,6 +282,7 @@ int run_bench(BenchFlags flags, const CLI::App& command) {
   const auto options = options_of(flags, command);
   if (!options) return refuse(options.error().text());
   const bool seconds_given = command.count("--seconds") > 0;
+  if (flags.workload == "verbs") return run_verbs(flags, *options, command);
   if (crash) return run_crash(flags, *options, command);
   if (queue_pairs) return run_queue_pairs(flags, *options, command);
   if (phases) return run_phases(flags, *options, seconds_given);
@@ -284,9 +300,12 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
           "the performance page; or phases: each phase by verbs and by messages; or crash: how long the loss of a node "
           "stops the others when 10,000 transactions are open; all three as Markdown, on 5 nodes unless --nodes is "
           "given; or queue-pairs: what READs cost on an RDMA device when --threads share queue pairs or doorbell "
-          "registers, with --transactions-in-flight (default there: 8) READs each")
+          "registers, with --transactions-in-flight (default there: 8) READs each; or verbs: the rate and latency of "
+          "one-sided verbs alone, between two nodes, without "
+          "transactions")
       ->required();
   flags.cluster.add_to(command);
+  flags.verbs.add_to(command);
   command.add_option("--fabric", flags.fabric, "What joins the nodes: local, shm, tcp or verbs")->capture_default_str();
   command.add_option("--tls-ca", flags.tls.ca, "With --fabric tcp: encrypted, the authority's certificate");
   command.add_option("--tls-certificate", flags.tls.certificate, "and the nodes' certificate");
@@ -335,9 +354,12 @@ void add_flags(CLI::App& command, BenchFlags& flags) {
   command.add_option(
       "--off", flags.off,
       "Switch off, comma-separated: network-batching, table-batching, local-reads, coroutines (one transaction at a "
-      "time); in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks; "
-      "over verbs worker-doorbells (workers then share the driver's doorbell registers); of --conflict-avoidance "
-      "backoff, backoff-limit (it stays at 32 units), coro-credit (how many run at a time)");
+      "time); in rows with verbs pipelined-verbs (several of one transaction), doorbell-batching, piggyback-acks, "
+      "verb-credit; over verbs worker-doorbells (workers then share the driver's doorbell registers); of "
+      "--conflict-avoidance backoff, backoff-limit (it stays at 32 units), coro-credit (how many run at a time)");
+  command.add_option("--verb-credit", flags.verb_credit,
+                     "In rows with verbs, how many a worker may have in flight: auto (what it measures to be best; the "
+                     "default with --fabric verbs), a number, or off (any; the default elsewhere)");
   command.add_option("--seed", flags.seed, "Of the contents and of what the clients draw")->capture_default_str();
   command.add_flag("--json", flags.json, "Print one JSON object");
   command.add_flag("--markdown", flags.markdown, "With all, phases and crash: print Markdown, which they do anyway");

@@ -27,8 +27,11 @@ VerbIssuer::VerbIssuer(const VerbIssuerOptions& options, Wire* wire, CostModel* 
       cost_model_(cost_model),
       memory_(memory),
       memory_bytes_(bytes),
+      used_(kSmallest),
       peers_(static_cast<size_t>(options.nodes)),
-      busy_(static_cast<size_t>(options.groups)) {}
+      busy_(static_cast<size_t>(options.groups)) {
+  WEFT_CHECK(bytes >= kSmallest, "memory for the word that probes read");
+}
 
 std::byte* VerbIssuer::allocate(size_t bytes) {
   const size_t c = class_of(bytes);
@@ -52,7 +55,10 @@ void VerbIssuer::free(std::byte* block, size_t bytes) {
 VerbRequest* VerbIssuer::make(NodeId peer, uint16_t group, size_t bytes) {
   WEFT_CHECK(group < busy_.size(), "an existing group");
   std::byte* const buffer = allocate(bytes);
-  if (buffer == nullptr) return nullptr;
+  return buffer != nullptr ? &make_on(buffer, bytes, peer, group) : nullptr;
+}
+
+VerbRequest& VerbIssuer::make_on(std::byte* buffer, size_t bytes, NodeId peer, uint16_t group) {
   if (free_ == kNone) {
     WEFT_CHECK(requests_.size() < kRequestsMax, "limits bound the requests in flight");
     requests_.emplace_back();
@@ -72,7 +78,7 @@ VerbRequest* VerbIssuer::make(NodeId peer, uint16_t group, size_t bytes) {
   request.buffer = buffer;
   request.bytes = static_cast<uint32_t>(bytes);
   ++live_;
-  return &request;
+  return request;
 }
 
 void VerbIssuer::push(List& list, uint32_t index) {
@@ -90,7 +96,7 @@ uint32_t VerbIssuer::pop(List& list) {
 
 void VerbIssuer::release(uint32_t index) {
   VerbRequest& request = requests_[index];
-  free(request.buffer, request.bytes);
+  if (!request.probe) free(request.buffer, request.bytes);
   request.live = false;
   request.next = free_;
   free_ = index;
@@ -106,81 +112,190 @@ void VerbIssuer::send(VerbRequest* request) {
     request->verb[i].ordered_after_previous = i != 0;
     request->verb[i].tag = tag_of(request->generation, request->index, i);
   }
-  push(peers_[request->peer.value].queued, request->index);
-  ++unsent_;
+  queue(*request);
 }
 
 void VerbIssuer::repeat(VerbRequest& request) {
   request.reposted = true;
-  push(peers_[request.peer.value].queued, request.index);
-  ++unsent_;
+  queue(request);
+}
+
+void VerbIssuer::queue(VerbRequest& request) {
+  Peer& peer = peers_[request.peer.value];
+  VerbCredit* const credit = options_.credit;
+  if (credit != nullptr) request.shortages = credit->shortages();
+  push(credit != nullptr && request.urgent ? peer.urgent : peer.queued, request.index);
+  unsent_verbs_ += request.verbs;
+  waits_for_credit_ = false;
 }
 
 bool VerbIssuer::flush(uint64_t now_ns) {
   const uint64_t before = doorbells_;
-  for (size_t n = 0; n < peers_.size(); ++n) {
-    Peer& peer = peers_[n];
-    const NodeId id(static_cast<uint8_t>(n));
-    if (peer.broken) {
-      if (peer.in_flight.first != kNone || now_ns < peer.retry_ns) continue;
-      WEFT_MARK("refused verbs are posted again");
-      wire_->reset(id, options_.domain);
-      peer.broken = false;
-      // Failed requests were posted before the queued ones.
-      if (peer.failed.first != kNone) {
-        requests_[peer.failed.last].next = peer.queued.first;
-        if (peer.queued.first == kNone) peer.queued.last = peer.failed.last;
-        for (uint32_t i = peer.failed.first; i != peer.queued.first; i = requests_[i].next) {
-          requests_[i].failed = false;
-          requests_[i].retried = true;
-          ++unsent_;
-        }
-        peer.queued.first = peer.failed.first;
-        peer.failed = List();
-      }
+  waits_for_credit_ = no_room_ = false;
+  if (options_.credit == nullptr || all_have_credit(now_ns)) {
+    for (size_t n = 0; n < peers_.size(); ++n) {
+      const NodeId id(static_cast<uint8_t>(n));
+      if (!ready(id, now_ns)) continue;
+      flush_peer(id, Kinds::kBoth, now_ns);
+      flush_unsignalled(id, now_ns, probe_now_);
     }
-    if (peer.queued.first != kNone) flush_peer(id, now_ns);
-    flush_unsignalled(id, now_ns);
+  } else {
+    flush_in_turns(now_ns);
   }
   probe_now_ = false;
   return doorbells_ != before;
 }
 
-void VerbIssuer::flush_peer(NodeId id, uint64_t now_ns) {
+bool VerbIssuer::all_have_credit(uint64_t now_ns) {
+  options_.credit->step(now_ns);
+  for (size_t n = 0; n < peers_.size(); ++n) ready(NodeId(static_cast<uint8_t>(n)), now_ns);
+  return unsent_verbs_ == 0 || options_.credit->allows_all(unsent_verbs_);
+}
+
+// Returns false if the peer has refused verbs, and it is not yet time to post them again.
+bool VerbIssuer::ready(NodeId id, uint64_t now_ns) {
   Peer& peer = peers_[id.value];
-  std::array<Verb, kBatchMax> batch;
-  while (peer.queued.first != kNone) {
-    size_t verbs = 0;
-    size_t bytes = 0;
-    const size_t first = requests_[peer.queued.first].verbs;
-    const uint32_t second = requests_[peer.queued.first].next;
-    uint32_t end = peer.queued.first;  // the first that is not in the batch
-    for (; end != kNone; end = requests_[end].next) {
-      const VerbRequest& request = requests_[end];
-      if (verbs + request.verbs > kBatchMax || (verbs != 0 && !options_.doorbell_batching)) break;
-      if (!options_.pipelined_verbs && (busy_[request.group] != 0 || verbs != 0)) break;
-      if (verbs != 0 && bytes + request.bytes > kBatchBytesMax) break;
-      bytes += request.bytes;
-      for (size_t i = 0; i < request.verbs; ++i) batch[verbs++] = request.verb[i];
+  if (!peer.broken) return true;
+  if (peer.in_flight.first != kNone || now_ns < peer.retry_ns) return false;
+  WEFT_MARK("refused verbs are posted again");
+  wire_->reset(id, options_.domain);
+  peer.broken = false;
+  requeue_failed(peer);
+  return true;
+}
+
+// Failed requests were posted before the queued ones.
+void VerbIssuer::requeue_failed(Peer& peer) {
+  if (peer.failed.first == kNone) return;
+  List& list = options_.credit != nullptr ? peer.urgent : peer.queued;
+  requests_[peer.failed.last].next = list.first;
+  if (list.first == kNone) list.last = peer.failed.last;
+  for (uint32_t i = peer.failed.first; i != list.first; i = requests_[i].next) {
+    requests_[i].failed = false;
+    requests_[i].retried = true;
+    unsent_verbs_ += requests_[i].verbs;
+  }
+  list.first = peer.failed.first;
+  peer.failed = List();
+}
+
+size_t VerbIssuer::gather(const List& list, Kinds kinds, Batch& batch) const {
+  size_t count = 0;
+  for (uint32_t index = list.first; index != kNone; index = requests_[index].next) {
+    const VerbRequest& request = requests_[index];
+    if (batch.verbs + request.verbs > kBatchMax || (batch.verbs != 0 && !options_.doorbell_batching)) break;
+    if (!options_.pipelined_verbs && (busy_[request.group] != 0 || batch.verbs != 0)) break;
+    if (batch.verbs != 0 && batch.bytes + request.bytes > kBatchBytesMax) break;
+    if (kinds != Kinds::kBoth && !options_.credit->allows(batch.verbs, request.verbs, kinds == Kinds::kUrgent)) {
+      batch.lacks_credit = true;
+      break;
     }
-    if (verbs == 0) return;
-    if (!wire_->post(id, options_.domain, {batch.data(), verbs})) {
+    batch.bytes += request.bytes;
+    for (size_t i = 0; i < request.verbs; ++i) batch.verb[batch.verbs++] = request.verb[i];
+    ++count;
+  }
+  return count;
+}
+
+VerbIssuer::Flushed VerbIssuer::flush_peer(NodeId id, Kinds kinds, uint64_t now_ns) {
+  Peer& peer = peers_[id.value];
+  if (peer.queued.first == kNone && peer.urgent.first == kNone) return Flushed::kAll;
+  Batch& batch = batch_;
+  batch.lacks_credit = false;
+  bool any = false;
+  for (;;) {
+    batch.verbs = batch.bytes = 0;
+    const bool any_urgent = peer.urgent.first != kNone && kinds != Kinds::kOther;
+    size_t urgent = any_urgent ? gather(peer.urgent, kinds, batch) : 0;
+    size_t others = kinds != Kinds::kUrgent ? gather(peer.queued, kinds, batch) : 0;
+    if (batch.verbs == 0) break;
+    if (!post(id, {batch.verb.data(), batch.verbs})) {
       WEFT_MARK("no room for verbs");
-      if (verbs == first || !wire_->post(id, options_.domain, {batch.data(), first})) return;
-      verbs = first;
-      end = second;
+      const size_t first = requests_[urgent != 0 ? peer.urgent.first : peer.queued.first].verbs;
+      if (batch.verbs == first || !post(id, {batch.verb.data(), first})) {
+        no_room_ = true;
+        return Flushed::kAll;
+      }
+      others = urgent != 0 ? 0 : 1;
+      urgent = std::min<size_t>(urgent, 1);
     }
-    peer.used = true;
-    ++doorbells_;
-    if (cost_model_ != nullptr) cost_model_->charge(CostStep::kVerb, verbs);
-    while (peer.queued.first != end) {
-      const uint32_t index = pop(peer.queued);
-      VerbRequest& request = requests_[index];
-      request.posted_ns = now_ns;
-      if (!request.unsignalled) ++busy_[request.group];
-      push(peer.in_flight, index);
-      --unsent_;
+    peer.used = any = true;
+    if (urgent != 0) move_to_flight(peer, peer.urgent, urgent, now_ns);
+    move_to_flight(peer, peer.queued, others, now_ns);
+    if (peer.queued.first == kNone && peer.urgent.first == kNone) break;
+  }
+  if (!batch.lacks_credit) return Flushed::kAll;
+  return any ? Flushed::kSome : Flushed::kNone;
+}
+
+bool VerbIssuer::post(NodeId id, std::span<const Verb> verbs) {
+  if (!wire_->post(id, options_.domain, verbs)) return false;
+  count_doorbell();
+  if (cost_model_ != nullptr) cost_model_->charge(CostStep::kVerb, verbs.size());
+  return true;
+}
+
+void VerbIssuer::count_doorbell() {
+  ++doorbells_;
+  if (options_.credit != nullptr) limits_sum_ += options_.credit->limit();
+}
+
+void VerbIssuer::move_to_flight(Peer& peer, List& list, size_t requests, uint64_t now_ns) {
+  VerbCredit* const credit = options_.credit;
+  for (; requests != 0; --requests) {
+    const uint32_t index = pop(list);
+    VerbRequest& request = requests_[index];
+    request.posted_ns = now_ns;
+    if (!request.unsignalled) ++busy_[request.group];
+    push(peer.in_flight, index);
+    unsent_verbs_ -= request.verbs;
+    if (credit == nullptr) continue;
+    credit->take(request.verbs);
+    request.has_credit = true;
+    if (request.shortages != credit->shortages()) credit->note_wait();
+  }
+}
+
+// A peer that lacks credit for its next request has the first turn of the next flush; one that used all of it has the
+// last.
+void VerbIssuer::flush_in_turns(uint64_t now_ns) {
+  bool lacks = false;
+  for (const Kinds kind : {Kinds::kUrgent, Kinds::kOther}) {
+    size_t& turn = turns_[static_cast<size_t>(kind)];
+    for (size_t i = 0, n = turn; i < peers_.size() && !lacks; ++i, n = (n + 1) % peers_.size()) {
+      if (peers_[n].broken || silent(peers_[n], now_ns)) continue;
+      const Flushed flushed = flush_peer(NodeId(static_cast<uint8_t>(n)), kind, now_ns);
+      lacks = flushed != Flushed::kAll;
+      if (lacks) turn = flushed == Flushed::kSome ? (n + 1) % peers_.size() : n;
     }
+  }
+  if (lacks) {
+    WEFT_MARK("verbs wait for credit");
+    options_.credit->note_shortage();
+  }
+  waits_for_credit_ = lacks;
+  for (size_t n = 0; n < peers_.size(); ++n) {
+    if (peers_[n].broken) continue;
+    flush_unsignalled(NodeId(static_cast<uint8_t>(n)), now_ns, probe_now_ || lacks);
+    if (lacks && silent(peers_[n], now_ns)) take_all_credit(peers_[n]);
+  }
+  if (no_room_) waits_for_credit_ = false;
+}
+
+void VerbIssuer::give_back(VerbRequest& request, bool complete) {
+  options_.credit->give_back(request.verbs, complete);
+  request.has_credit = false;
+  waits_for_credit_ = false;
+}
+
+bool VerbIssuer::silent(const Peer& peer, uint64_t now_ns) const {
+  return peer.in_flight.first != kNone && now_ns >= requests_[peer.in_flight.first].posted_ns + kSilentNs;
+}
+
+void VerbIssuer::take_all_credit(Peer& peer) {
+  WEFT_MARK("a silent peer gives up its credit");
+  for (uint32_t i = peer.in_flight.first; i != kNone; i = requests_[i].next) {
+    if (requests_[i].has_credit) give_back(requests_[i], false);
   }
 }
 
@@ -191,10 +306,10 @@ bool VerbIssuer::all_unsignalled(const Peer& peer) const {
   return peer.in_flight.first != kNone;
 }
 
-void VerbIssuer::flush_unsignalled(NodeId id, uint64_t now_ns) {
+void VerbIssuer::flush_unsignalled(NodeId id, uint64_t now_ns, bool at_once) {
   Peer& peer = peers_[id.value];
   if (peer.in_flight.first == kNone || !requests_[peer.in_flight.first].unsignalled) return;
-  if (!probe_now_ && now_ns < requests_[peer.in_flight.first].posted_ns + kUnsignalledNs) return;
+  if (!at_once && now_ns < requests_[peer.in_flight.first].posted_ns + kUnsignalledNs) return;
   if (peer.broken || !all_unsignalled(peer)) return;
   const VerbRequest first = requests_[peer.in_flight.first];
   Verb word;
@@ -202,23 +317,27 @@ void VerbIssuer::flush_unsignalled(NodeId id, uint64_t now_ns) {
   word.region = first.verb[0].region;
   word.offset = first.verb[0].offset / 8 * 8;
   word.bytes = 8;
-  VerbRequest* request = make(id, first.group, kSmallest);
-  if (request == nullptr) return;
-  request->probe = true;
+  // All probes read into the same word: nobody looks at it, and requests that wait for credit may have all other
+  // memory.
+  VerbRequest& request = make_on(memory_, kSmallest, id, first.group);
+  request.probe = true;
   WEFT_MARK("unsignalled verbs are asked for");
-  word.local = request->buffer;
-  word.tag = tag_of(request->generation, request->index, 0);
-  request->add(word);
-  // Posted at once: the queued requests may wait for just those that it probes.
+  word.local = request.buffer;
+  word.tag = tag_of(request.generation, request.index, 0);
+  request.add(word);
+  // Posted at once, without credit: the queued requests may wait for just those that it probes.
   if (!wire_->post(id, options_.domain, {&word, 1})) {
-    release(request->index);
+    no_room_ = true;
+    release(request.index);
     return;
   }
-  ++doorbells_;
-  push(peer.in_flight, request->index);
+  count_doorbell();
+  request.posted_ns = now_ns;
+  push(peer.in_flight, request.index);
 }
 
 void VerbIssuer::answer(Peer& peer, uint32_t index, void (*answered)(void*, VerbRequest&), void* context) {
+  if (requests_[index].has_credit) give_back(requests_[index], !requests_[index].failed);
   if (!requests_[index].unsignalled && !requests_[index].probe) --busy_[requests_[index].group];
   if (requests_[index].abandoned) {
     release(index);
@@ -271,24 +390,28 @@ bool VerbIssuer::poll(uint64_t now_ns, void (*answered)(void*, VerbRequest&), vo
 void VerbIssuer::drop() {
   for (size_t n = 0; n < peers_.size(); ++n) {
     Peer& peer = peers_[n];
-    while (peer.queued.first != kNone) {
-      release(pop(peer.queued));
-      --unsent_;
+    for (List* const list : {&peer.urgent, &peer.queued, &peer.failed}) {
+      while (list->first != kNone) release(pop(*list));
     }
-    while (peer.failed.first != kNone) release(pop(peer.failed));
-    for (uint32_t i = peer.in_flight.first; i != kNone; i = requests_[i].next) requests_[i].abandoned = true;
+    for (uint32_t i = peer.in_flight.first; i != kNone; i = requests_[i].next) {
+      requests_[i].abandoned = true;
+      if (requests_[i].has_credit) give_back(requests_[i], false);
+    }
     peer.broken = false;
     if (peer.used) wire_->reset(NodeId(static_cast<uint8_t>(n)), options_.domain);
   }
+  unsent_verbs_ = 0;
+  waits_for_credit_ = false;
 }
 
 uint64_t VerbIssuer::deadline_ns() const {
   uint64_t deadline = UINT64_MAX;
   for (const Peer& peer : peers_) {
     if (peer.broken) deadline = std::min(deadline, peer.retry_ns);
-    if (peer.in_flight.first != kNone && requests_[peer.in_flight.first].unsignalled) {
-      deadline = std::min(deadline, requests_[peer.in_flight.first].posted_ns + kUnsignalledNs);
-    }
+    if (peer.in_flight.first == kNone) continue;
+    const VerbRequest& first = requests_[peer.in_flight.first];
+    if (first.unsignalled) deadline = std::min(deadline, first.posted_ns + kUnsignalledNs);
+    if (waits_for_credit_ && first.has_credit) deadline = std::min(deadline, first.posted_ns + kSilentNs);
   }
   return deadline;
 }

@@ -83,6 +83,7 @@ NodeStats node_stats_of(const Node& node) {
     const WorkerStats of_one = txn_worker->stats();
     out.workers.counters.add(of_one.counters);
     out.workers.in_flight += of_one.in_flight;
+    out.workers.verb_limit += of_one.verb_limit;
     out.latency_ns.merge(txn_worker->acks().latency_ns());
   }
   const Options& options = node.spec().options;

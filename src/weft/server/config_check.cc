@@ -8,6 +8,7 @@
 #include "weft/server/config_keys.h"
 #include "weft/store/table.h"
 #include "weft/store/table_space.h"
+#include "weft/txn/one_sided.h"
 #include "weft/wires/tcp/hello.h"
 
 namespace weft {
@@ -19,6 +20,8 @@ constexpr std::string_view kSocket = "'@' and a name, or a path";
 constexpr std::string_view kHosts = "host:port, separated by commas";
 constexpr std::string_view kZooKeeperPath = "a path like /weft/orders/view";
 constexpr std::string_view kAuth = "user:password";
+constexpr std::string_view kVerbCredit = "\"auto\", \"off\" or \"1\" to \"4096\"";
+static_assert(kVerbCreditMax == 4096);
 constexpr std::string_view kVerbsOnly = "fabric.kind = \"verbs\"";
 static_assert(kTcpNameBytesMax == 64);
 
@@ -90,8 +93,13 @@ void ConfigChecker::fabric() {
   const bool shm = c_.fabric.kind == FabricKind::kShm;
   only_for("fabric.advertise", !shm, kOnlyNotShm);
   for (const std::string_view key :
-       {"fabric.device", "fabric.device_port", "fabric.gid_index", "fabric.remote_lock_mode"}) {
+       {"fabric.device", "fabric.device_port", "fabric.gid_index", "fabric.remote_lock_mode", "fabric.verb_credit"}) {
     only_for(key, c_.fabric.kind == FabricKind::kVerbs, kVerbsOnly);
+  }
+  if (given("fabric.verb_credit") && sound("fabric.verb_credit") &&
+      (c_.options.verb_credit.empty() || !verb_credit_of(c_.options))) {
+    fault("fabric.verb_credit", " is " + shown(c_.options.verb_credit) + ", expected " + std::string(kVerbCredit));
+    c_.options.verb_credit.clear();
   }
   HostPort listen, advertise;
   const bool listens = required("fabric.listen", shm ? kSocket : kListen);

@@ -277,6 +277,15 @@ TEST(ConfigErrors, TheDevice) {
       Texts{});
   EXPECT_EQ(verbs("device_port = 0"), Texts{"n.toml:10:15: fabric.device_port is 0, expected an integer, 1 to 255"});
   EXPECT_EQ(verbs("gid_index = 256"), Texts{"n.toml:10:13: fabric.gid_index is 256, expected an integer, 0 to 255"});
+  for (const std::string good : {"auto", "off", "1", "4096"}) {
+    EXPECT_EQ(verbs("verb_credit = \"" + good + "\""), Texts{});
+  }
+  for (const std::string bad : {"", "on", "0", "4097", "-1", "8 "}) {
+    EXPECT_EQ(verbs("verb_credit = \"" + bad + "\""), Texts{"n.toml:10:15: fabric.verb_credit is \"" + bad +
+                                                            "\", expected \"auto\", \"off\" or \"1\" to \"4096\""});
+  }
+  EXPECT_EQ(errors_between(kSupervised + kTcp + "verb_credit = \"auto\""),
+            Texts{"n.toml:9:15: fabric.verb_credit is given, expected only with fabric.kind = \"verbs\""});
   EXPECT_EQ(errors_between(kSupervised + kTcp + "device = \"mlx5_0\"\ngid_index = 3"),
             (Texts{"n.toml:9:10: fabric.device is given, expected only with fabric.kind = \"verbs\"",
                    "n.toml:10:13: fabric.gid_index is given, expected only with fabric.kind = \"verbs\""}));

@@ -120,6 +120,12 @@ std::vector<ConfigKey> make_keys() {
               "verbs only: how protocols that lock by verbs do it if the device's atomics do not go with the "
               "processor's; the same for all nodes");
 
+  keys.text(
+      "verb_credit", WEFT_FIELD(options.verb_credit),
+      "verbs only: how many one-sided verbs a worker may have in flight, for protocols that use them: `\"auto\"`, "
+      "what it measures to be best; a number, `\"1\"` to `\"4096\"`; or `\"off\"`, any",
+      "`\"auto\"`");
+
   keys.table = "fabric.tls";
   keys.path("ca", WEFT_FIELD(fabric.tls.ca),
             "not shm: PEM file with the certificates of the cluster's authority. With verbs only set-up is encrypted",

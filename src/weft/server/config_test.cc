@@ -312,6 +312,7 @@ TEST(Config, EveryKeyIsWritten) {
   one.fabric.tls = one.client.tls = one.http.tls = {"ca", "certificate", "key"};
   other.fabric.kind = FabricKind::kVerbs;
   other.fabric.device.gid_index = 3;
+  other.options.verb_credit = "auto";
   const std::string text = to_toml(one) + to_toml(other);
   for (const ConfigKey& key : config_keys()) {
     EXPECT_NE(text.find("\n" + std::string(key.name) + " = "), std::string::npos) << key.full_name();

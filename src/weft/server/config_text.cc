@@ -15,8 +15,9 @@ bool applies(const ConfigKey& key, const NodeConfig& config) {
   if (key.table == "fabric.tls") return !shm && config.fabric.has_tls();
   if (key.table == "fabric" && key.name == "advertise") return !shm;
   if (key.table == "fabric" && key.name == "gid_index" && config.fabric.device.gid_index < 0) return false;
-  if (key.table == "fabric" &&
-      (key.name.starts_with("device") || key.name == "gid_index" || key.name == "remote_lock_mode")) {
+  if (key.table == "fabric" && key.name == "verb_credit" && config.options.verb_credit.empty()) return false;
+  if (key.table == "fabric" && (key.name.starts_with("device") || key.name == "gid_index" ||
+                                key.name == "remote_lock_mode" || key.name == "verb_credit")) {
     return config.fabric.kind == FabricKind::kVerbs;
   }
   if (key.name == "password_file" && value_text(key, config) == toml_string("")) return false;

@@ -148,6 +148,10 @@ void add_transactions(Exposition& out, const NodeStats& f) {
               "CAS verbs to the node itself (fabric.remote_lock_mode = \"loopback\").");
   out.gauge("weft_own_doorbells", static_cast<uint64_t>(f.own_doorbells),
             "Workers that ring a doorbell register of their own (fabric.kind = \"verbs\").");
+  out.gauge("weft_verb_limit", f.workers.verb_limit,
+            "One-sided verbs that all workers together may have in flight (fabric.verb_credit); 0: any number.");
+  out.counter("weft_verb_credit_waits_total", c.verb_credit_waits,
+              "Requests of verbs that waited until fewer were in flight.");
 }
 
 void add_batches(Exposition& out, const NodeStats& f) {

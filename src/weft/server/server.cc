@@ -33,6 +33,7 @@ constexpr int kBacklog = 512;
 ClusterSpec spec_of_a_process(const ServerOptions& options) {
   ClusterSpec spec = options.spec;
   spec.recovers = true;
+  spec.options.fabric = options.fabric;
   spec.shares_memory = options.fabric == "shm" && RowSet::of(spec.options).uses_verbs();
   return spec;
 }

@@ -290,6 +290,17 @@ void draw_verbs(const SimOptions& fixed, SimConfig& config) {
   config.network.local_atomics = options.remote_lock_mode == RemoteLockMode::kNicLoopback;
 }
 
+// How many verbs a worker may have in flight, in rows with verbs. It measures that within a run.
+void draw_verb_credit(const SimOptions& fixed, SimConfig& config) {
+  Random credit(mix64(fixed.seed) ^ 0xc4ed);
+  const bool limited = credit.chance(40);
+  const std::string limit = pick<const char*>(credit, {"auto", "auto", "1", "2", "4", "8"});
+  config.verb_credit_period_ns = pick<uint64_t>(credit, {2'000, 10'000, 50'000});
+  const Result<RowSet> rows = RowSet::parse(config.options.protocol, true);
+  if (!rows || !rows->uses_verbs()) return;
+  config.options.verb_credit = fixed.verb_credit.value_or(limited ? limit : "off");
+}
+
 }  // namespace
 
 std::string_view workload_name(SimWorkload workload) { return kWorkloadNames[static_cast<size_t>(workload)]; }
@@ -345,6 +356,7 @@ SimConfig draw_config(const SimOptions& fixed) {
     config.options.limits.credit_bytes = std::max<uint32_t>(config.options.limits.credit_bytes, 64'000);
   }
   draw_pieces(fixed, config);
+  draw_verb_credit(fixed, config);
   if (fixed.change) fixed.change(config);
   return config;
 }
@@ -377,6 +389,10 @@ std::string SimConfig::text() const {
       << (w.byte_keys ? ", byte keys" : "") << (w.conserving ? ", conserving" : "");
   if (!network.atomic_with_cpu)
     out << "; locks by " << (o.remote_lock_mode == RemoteLockMode::kNicLoopback ? "loopback" : "messages");
+  if (!o.verb_credit.empty()) {
+    out << "; verb credit " << o.verb_credit;
+    if (o.verb_credit == "auto") out << ", measured for " << verb_credit_period_ns << " ns";
+  }
   return out.str();
 }
 

@@ -65,6 +65,7 @@ struct SimConfig {
   WorkloadConfig workload;
   uint64_t lease_ns = 400'000;
   uint32_t piece_bytes = 0;                // commits of more bytes travel in pieces of so many; 0: as usual
+  uint64_t verb_credit_period_ns = 0;      // how long workers measure a limit of verbs in flight; 0: as usual
   uint64_t answer_ns = 0;                  // how long clients wait (Limits::answer_ms); 0: longer than any run
   int initial_members = 1;                 // nodes of the first view; the others join later
   bool supervised = false;                 // the membership sees when a process ends
@@ -93,12 +94,13 @@ struct SimOptions {
   std::optional<uint32_t> keys;
   std::optional<uint32_t> single_key_percent;
   std::optional<uint64_t> limit_ns;
-  std::optional<bool> impatient;        // SimConfig::answer_ns is short
-  std::optional<uint32_t> piece_bytes;  // SimConfig::piece_bytes
-  std::optional<bool> scans;            // whether tables are ordered, and scanned
-  std::optional<bool> divided;          // whether some nodes hold no data, and some run no transactions
-  std::vector<NodeRoles> roles;         // of the nodes; empty: as the seed draws
-  std::optional<bool> loopback;         // atomic verbs are not atomic with the processor's, and verbs take all locks
+  std::optional<bool> impatient;           // SimConfig::answer_ns is short
+  std::optional<uint32_t> piece_bytes;     // SimConfig::piece_bytes
+  std::optional<std::string> verb_credit;  // Options::verb_credit
+  std::optional<bool> scans;               // whether tables are ordered, and scanned
+  std::optional<bool> divided;             // whether some nodes hold no data, and some run no transactions
+  std::vector<NodeRoles> roles;            // of the nodes; empty: as the seed draws
+  std::optional<bool> loopback;            // atomic verbs are not atomic with the processor's, and verbs take all locks
   // A run of a campaign: at least this many transactions, at least one fault, and aimed crashes. 0: as the seed draws.
   uint64_t transactions = 0;
   std::function<void(SimConfig&)> change;  // of what was drawn, last of all

@@ -46,6 +46,7 @@ std::string Processes::start(sim::Workload& workload, Random& random) {
   spec.recovers = recovers();
   spec.answer_ns = config_.answer_ns;
   spec.piece_bytes = config_.piece_bytes;
+  spec.verb_credit_period_ns = config_.verb_credit_period_ns;
   spec.rotates_rows = true;
   // Two jumps are more than a signed comparison of 32 bits can order.
   if (seed_ % 4 == 3) spec.sequence_gap = 0x5000'0001;

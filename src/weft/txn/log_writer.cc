@@ -95,6 +95,7 @@ void LogWriter::post(TxnSlot& slot, NodeId node) {
   request->add(verb);
   count_verbs(ctx_, Phase::kReplicate, *request);
   ++slot.verbs_pending;
+  request->urgent = true;
   verb_issuer_.send(request);
 }
 

@@ -100,6 +100,7 @@ Result<void> check_spec(const ClusterSpec& spec) {
     return bad("fabric is \"" + o.fabric + "\", must be local, shm, tcp or verbs");
   }
   if (auto r = in_range<uint64_t>("backoff_unit_ns", o.backoff_unit_ns, 0, ConflictAvoidance::kUnitNsMax); !r) return r;
+  if (auto credit = verb_credit_of(o); !credit) return credit.error();
   if (auto r = check_limits(o.limits); !r) return r;
   const int slots = SlotTable::slots_for(o.limits);
   if (const int bits = OwnerFormat::bits_for(o.nodes, o.workers, slots); bits > OwnerFormat::kBits) {

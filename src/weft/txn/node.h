@@ -36,13 +36,14 @@ struct ClusterSpec {
   Options options;
   std::vector<TableSpec> tables;
   std::vector<StoredProcedure> procedures;
-  PlantedBugs bugs;            // test only
-  bool recovers = false;       // views change, so a node may come to hold any partition
-  bool shares_memory = false;  // with other processes of the host, so that their verbs reach it
-  uint64_t answer_ns = 0;      // test only: overrides limits.answer_ms
-  bool rotates_rows = false;   // test only: transactions take the cluster's rows in turn
-  uint64_t sequence_gap = 0;   // test only: transaction ids jump by this now and then
-  uint32_t piece_bytes = 0;    // test only: commits of more bytes are large, and travel in pieces of so many
+  PlantedBugs bugs;                    // test only
+  bool recovers = false;               // views change, so a node may come to hold any partition
+  bool shares_memory = false;          // with other processes of the host, so that their verbs reach it
+  uint64_t answer_ns = 0;              // test only: overrides limits.answer_ms
+  bool rotates_rows = false;           // test only: transactions take the cluster's rows in turn
+  uint64_t sequence_gap = 0;           // test only: transaction ids jump by this now and then
+  uint32_t piece_bytes = 0;            // test only: commits of more bytes are large, and travel in pieces of so many
+  uint64_t verb_credit_period_ns = 0;  // test only: how long workers measure each limit of verbs in flight
 };
 
 // Returns what is wrong with the spec, naming the option and its value.

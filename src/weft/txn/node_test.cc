@@ -58,6 +58,7 @@ TEST(NodeSpec, AnOptionOutOfItsRangeIsNamedWithValueAndRange) {
   EXPECT_SPEC_ERROR(s.options.threads = 2, "threads is 2, must be 0 to 1");
   EXPECT_SPEC_ERROR(s.options.partitions = -1, "partitions is -1, must be 0 to 4096");
   EXPECT_SPEC_ERROR(s.options.fabric = "air", "fabric is \"air\", must be local, shm, tcp or verbs");
+  EXPECT_SPEC_ERROR(s.options.verb_credit = "4097", "verb_credit is \"4097\", must be auto, off, or 1 to 4096");
 }
 
 TEST(NodeSpec, ALimitOutOfItsRangeIsNamedWithValueAndRange) {

@@ -3,7 +3,10 @@
 
 #include <optional>
 
+#include "weft/fabric/verb_credit.h"
 #include "weft/fabric/verb_issuer.h"
+#include "weft/options.h"
+#include "weft/status.h"
 #include "weft/txn/context.h"
 #include "weft/txn/locations.h"
 #include "weft/txn/log_receiver.h"
@@ -15,10 +18,15 @@
 
 namespace weft {
 
+inline constexpr uint32_t kVerbCreditMax = 4096;
+// What Options::verb_credit says; nothing if it is off. kBadOption says what is wrong with it.
+Result<std::optional<VerbCreditOptions>> verb_credit_of(const Options& options);
+
 class OneSided {
  public:
+  // `credit_period_ns`: test only, how long a limit is measured; 0: as usual.
   OneSided(WorkerContext& ctx, const RowSet& rows, const Options& options, VerbMemory& memory, LocationCache locations,
-           const Planner& planner, const MessageTransport& messages, SlotTable& slots);
+           const Planner& planner, const MessageTransport& messages, SlotTable& slots, uint64_t credit_period_ns = 0);
   // Connects what needs the other parts of the worker.
   void connect(Reads& reads, TxnKeys& keys, CommitParser& parser, Participant& participant);
 
@@ -29,6 +37,7 @@ class OneSided {
   const LogReceiver* log_receiver() const { return log_receiver_ ? &*log_receiver_ : nullptr; }
   VerbIssuer& verb_issuer() { return verb_issuer_; }
   const VerbIssuer& verb_issuer() const { return verb_issuer_; }
+  const VerbCredit* credit() const { return credit_ ? &*credit_ : nullptr; }  // nullptr: it is off
 
   // Hands each completed verb request to the part it belongs to. The coordinator goes on with slots whose phase is
   // over.
@@ -54,6 +63,7 @@ class OneSided {
   const Planner& planner_;
   SlotTable& slots_;
   LocationCache locations_;
+  std::optional<VerbCredit> credit_;
   VerbIssuer verb_issuer_;
   std::optional<LogWriter> log_writer_;
   VerbTransport transport_;

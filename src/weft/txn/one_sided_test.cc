@@ -85,6 +85,29 @@ TEST_F(OneSidedTest, ACommitThatIsRefusedLeavesNothingBehind) {
   EXPECT_EQ(load<RingHeader>(ring_at(kPeer, kSelf)).epoch, 0U) << "nothing was logged";
 }
 
+TEST_F(OneSidedTest, VerbCreditIsWhatTheOptionSaysOrTheFabricWants) {
+  const auto limit = [](const char* text, const char* fabric) -> std::optional<uint32_t> {
+    Options options;
+    options.verb_credit = text;
+    options.fabric = fabric;
+    const auto credit = verb_credit_of(options);
+    if (!credit) return UINT32_MAX;
+    return *credit ? std::optional((*credit)->limit) : std::nullopt;
+  };
+  EXPECT_EQ(limit("", "verbs"), 0U) << "measured";
+  for (const char* fabric : {"local", "shm", "tcp"}) EXPECT_EQ(limit("", fabric), std::nullopt);
+  for (const char* fabric : {"local", "verbs"}) {
+    EXPECT_EQ(limit("auto", fabric), 0U);
+    EXPECT_EQ(limit("off", fabric), std::nullopt);
+    EXPECT_EQ(limit("1", fabric), 1U);
+    EXPECT_EQ(limit("4096", fabric), kVerbCreditMax);
+    for (const char* bad : {"0", "4097", "-1", "on", "8x", " 8", "99999999999"}) {
+      EXPECT_EQ(limit(bad, fabric), UINT32_MAX) << bad;
+    }
+  }
+  EXPECT_EQ(one_.credit(), nullptr);
+}
+
 TEST_F(OneSidedTest, AnAnswerToAReadComesToTheReads) {
   const uint64_t a = key_at(kPeer);
   load_at(kPeer, a, "value");

@@ -137,7 +137,8 @@ TxnParts::TxnParts(TxnWorker* self, Node* node, WorkerId id, Worker* worker, Env
       scan_checks_(ctx_, node->rows(), table_scans_, messages_),
       verbs_(node->rows().uses_verbs()
                  ? std::make_unique<OneSided>(ctx_, node->rows(), node->spec().options, *node->verb_memory(),
-                                              std::move(memory.locations), planner_, messages_, slots_)
+                                              std::move(memory.locations), planner_, messages_, slots_,
+                                              node->spec().verb_credit_period_ns)
                  : nullptr),
       coordinator_(ctx_, node->rows().truncates_by_next_use(), slots_, acks_, credit_, planner_,
                    {messages_, verbs_ == nullptr ? &own_ : nullptr, verbs_ != nullptr ? &verbs_->transport() : nullptr,

@@ -145,7 +145,11 @@ Counters TxnWorker::counters() const {
   all.packets_received = port.packets_received;
   all.messages_received = port.messages_received;
   all.steps = ctx_.worker->steps();
-  if (verbs_ != nullptr) all.doorbells = verbs_->verb_issuer().doorbells();
+  if (verbs_ != nullptr) {
+    all.doorbells = verbs_->verb_issuer().doorbells();
+    all.verb_limits = verbs_->verb_issuer().limits_sum();
+    if (verbs_->credit() != nullptr) all.verb_credit_waits = verbs_->credit()->waits();
+  }
   const LocalAtomics* const own = node_->local_atomics();
   if (ctx_.id.value == 0 && own != nullptr) all.own_swaps = own->swaps();  // counted per node
   return all;

@@ -53,7 +53,10 @@ class TxnWorker final : public WorkerTasks, public TxnParts {
   void handle_peer_faults();
   void lose_peer(NodeId peer, const Error& error);
   void quiesce();
-  void publish_stats() { board_.put({counters(), slots_.in_use()}, ctx_.now_ns()); }
+  uint64_t verb_limit() const {
+    return verbs_ != nullptr && verbs_->credit() != nullptr ? verbs_->credit()->limit() : 0;
+  }
+  void publish_stats() { board_.put({counters(), slots_.in_use(), verb_limit()}, ctx_.now_ns()); }
 
   WorkerStatsSnapshot board_;
 };

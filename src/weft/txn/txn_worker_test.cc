@@ -24,9 +24,10 @@ class TxnWorkerTest : public testing::Test, public HandNodes {
   static constexpr NodeId kOne{1};
 
   void SetUp() override { start("dnl4"); }
-  void start(const char* protocol, bool recovers = true) {
+  void start(const char* protocol, bool recovers = true, const char* verb_credit = "") {
     spec_ = three_nodes();
     spec_.options.protocol = protocol;
+    spec_.options.verb_credit = verb_credit;
     spec_.recovers = recovers;
     make_network();
     for (uint8_t n = 0; n < 3; ++n) ASSERT_NO_FATAL_FAILURE(start_node(NodeId(n), view_));
@@ -280,6 +281,18 @@ TEST_F(TxnWorkerTest, DrainingTheRingsMakesRecordsOfWhatPeersHaveLogged) {
   txn_worker(1)->drain_rings();
   EXPECT_EQ(txn_worker(1)->records().open_records(), before + 1);
   EXPECT_GT(worker().counters().doorbells, 0U);
+}
+
+TEST_F(TxnWorkerTest, ItsFiguresSayHowManyVerbsMayBeInFlight) {
+  EXPECT_EQ(worker().stats().verb_limit, 0U);
+  ASSERT_NO_FATAL_FAILURE(start("drtmr", true, "1"));
+  std::optional<Outcome> outcome;
+  go(write(key_at(NodeId(0)), &outcome));
+  steps_of({0, 1, 2}, 60);
+  ASSERT_TRUE(outcome && outcome->committed());
+  nodes_[0]->worker(WorkerId(0))->before_sleep();
+  EXPECT_EQ(worker().stats().verb_limit, 1U);
+  EXPECT_EQ(worker().counters().verb_limits, worker().counters().doorbells);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ void VerbTransport::post_phase(TxnSlot& slot, Phase phase, PlanStep* step) {
 
 void VerbTransport::send(TxnSlot& slot, Phase phase, VerbRequest* request) {
   count_verbs(ctx_, phase, *request);
+  request->urgent = phase != Phase::kLock;  // it may hold locks
   ++slot.verbs_pending;
   verb_issuer_.send(request);
 }

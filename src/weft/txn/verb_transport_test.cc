@@ -28,6 +28,8 @@ class VerbTransportTest : public VerbPartTest {
         [](void* self, VerbRequest& request) {
           auto* test = static_cast<VerbTransportTest*>(self);
           request.retried = test->retried_;
+          test->urgent_ |= request.urgent;
+          test->others_ |= !request.urgent;
           test->concerned_.push_back(test->transport_->on_posted(request));
         },
         this);
@@ -53,9 +55,26 @@ class VerbTransportTest : public VerbPartTest {
 
   PlanStep left_;
   unsigned posted_ = 0;
-  bool retried_ = false;  // completions look like those of requests that were refused once
+  bool retried_ = false;                  // completions look like those of requests that were refused once
+  bool urgent_ = false, others_ = false;  // of what has completed
   std::vector<TxnSlot*> concerned_;
 };
+
+TEST_F(VerbTransportTest, WhatATransactionWithLocksSendsIsUrgent) {
+  const uint64_t a = key_at(kPeer), b = key_at(kPeer, 1);
+  load_at(kPeer, a, "old");
+  load_at(kPeer, b, "old");
+  TxnSlot& slot = begin();
+  to_write(slot, a, "new");
+  to_check(slot, b);
+  run(slot, Phase::kLock);
+  EXPECT_TRUE(others_ && !urgent_);
+  others_ = false;
+  run(slot, Phase::kValidate);
+  run(slot, Phase::kUnlock);
+  EXPECT_TRUE(urgent_ && !others_);
+  EXPECT_EQ(word_at(kPeer, a), Word(Version(1), kReadable));
+}
 
 TEST_F(VerbTransportTest, ALockIsTheWordWithItsOwner) {  // rule O1
   const uint64_t a = key_at(kPeer);

@@ -14,7 +14,8 @@ namespace weft {
 
 struct WorkerStats {
   Counters counters;
-  uint64_t in_flight = 0;  // transactions that applications hold
+  uint64_t in_flight = 0;   // transactions that applications hold
+  uint64_t verb_limit = 0;  // verbs that may be in flight; 0: any number
 };
 
 class WorkerStatsSnapshot {
