@@ -12,6 +12,7 @@ Times of the change are the nodes' own (WEFT STATUS: change), by the host's mono
 machine's cores. The sum of all accounts is checked at the end of each.
 """
 import argparse
+import itertools
 import os
 import random
 import resource
@@ -62,7 +63,7 @@ class Mover:
             self.load.forget(self)
             self.connection.close()
             self.connection = None
-        self.node = self.load.random.randrange(self.load.cluster.nodes)
+        self.node = self.load.random.choice(self.load.cluster.transaction_nodes)
         if self in self.load.busy:  # else it pauses, and begins by itself
             self.load.later.append((time.monotonic() + 0.05, self))
 
@@ -106,8 +107,9 @@ class Load:
         self.failed = 0
         self.busy = set()  # with a transfer under way
         self.stopping = False
+        at = cluster.transaction_nodes
         for n in range(clients):
-            Mover(self, n % cluster.nodes).begin()
+            Mover(self, at[n % len(at)]).begin()
 
     def watch(self, mover):
         self.by_fd[mover.connection.socket.fileno()] = mover
@@ -195,7 +197,9 @@ class Asker:
     """Commands that may be repeated, one after the other; another node is asked when one is lost."""
 
     def __init__(self, cluster):
-        self.cluster, self.node, self.connection = cluster, 0, None
+        self.cluster, self.connection = cluster, None
+        self.nodes = itertools.cycle(cluster.transaction_nodes)
+        self.node = next(self.nodes)
 
     def ask(self, *arguments):
         end = time.monotonic() + 30
@@ -212,7 +216,7 @@ class Asker:
                 if time.monotonic() > end:
                     raise SystemExit(f"{arguments[0]}: {error}") from error
                 self.connection = None
-                self.node = (self.node + 1) % self.cluster.nodes
+                self.node = next(self.nodes)
             time.sleep(0.01)
 
 

@@ -2,7 +2,7 @@
 """How long a kill -9 stops the others, for every row of the protocol table, in one table (printed as Markdown).
 
     scripts/failover_rows.py --weft build/release/weft [--kills 7] [--fabric shm] [--protocols dnl4 drtmr] [--stop]
-                             [-- OPTIONS OF UP]
+                             [--memory M --compute C] [-- OPTIONS OF UP]
 
 Five processes started by `weft up` with its defaults, three replicas. Clients move money between 10,000 accounts at an
 easy pace (about a thousand transfers a second in all), so that the cores are there for the nodes; one node after the
@@ -14,11 +14,15 @@ host's monotonic clock:
              node comes back), it counts until they are active in that one
   whole      from the kill until every partition has all its replicas again
 
+With --memory and --compute there are memory nodes and compute nodes in place of the five (up to three replicas), and of
+each kind as many are killed, each kind in a cluster of its own.
+
 With --stop a node is stopped (SIGSTOP) in place of killed: it hangs, and only its lease tells.
 
 The sum of all accounts is checked at the end of each row.
 """
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -110,16 +114,19 @@ def one_kill(cluster, load, victim, how):
     return min(stopped) - killed, active - min(stopped), time.monotonic() - killed
 
 
-def measure(args, protocol):
+def measure(args, protocol, victims):
+    """`victims`: the list of the cluster's nodes that are killed in turn."""
     with tempfile.TemporaryDirectory() as folder:
         with failover.processes.Cluster(args.weft, os.path.join(folder, "log"), nodes=5, replicas=3,
-                                        fabric=args.fabric, protocol=protocol, extra=args.up) as cluster:
+                                        fabric=args.fabric, protocol=protocol, memory=args.memory,
+                                        compute=args.compute, extra=args.up) as cluster:
             cluster.wait_whole()
             failover.fill_accounts(cluster)
             failover.fill(cluster, [b"filler:%d" % n for n in range(args.records)], b"v" * 100)
             load = failover.Load(cluster, args.clients, pause_s=PAUSE_S)
             how = stop if args.stop else failover.processes.Cluster.kill
-            samples = [one_kill(cluster, load, kill % cluster.nodes, how) for kill in range(args.kills)]
+            nodes = getattr(cluster, victims)
+            samples = [one_kill(cluster, load, nodes[kill % len(nodes)], how) for kill in range(args.kills)]
             load.drain()
             cluster.wait_whole()
             failover.check_sum(cluster)
@@ -134,21 +141,28 @@ def main():
     parser.add_argument("--kills", type=int, default=7, help="of each row")
     parser.add_argument("--records", type=int, default=0, help="of 100 bytes, beside the accounts")
     parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--memory", type=int, default=0, help="memory nodes")
+    parser.add_argument("--compute", type=int, default=0, help="compute nodes")
     parser.add_argument("--stop", action="store_true", help="SIGSTOP, not SIGKILL")
     parser.add_argument("up", nargs="*", help="options for `weft up`, after --")
     args = parser.parse_args()
+    if (args.memory > 1) != (args.compute > 0):
+        parser.error("--memory, at least 2, goes with --compute")
 
-    print(f"### {'SIGSTOP' if args.stop else 'kill -9'} of one node of five, three replicas, {args.fabric}\n")
+    of = (f"{args.memory} memory and {args.compute} compute nodes, {min(3, args.memory)} replicas" if args.memory else
+          "five, three replicas")
+    print(f"### {'SIGSTOP' if args.stop else 'kill -9'} of one node of {of}, {args.fabric}\n")
     print("Milliseconds (whole: seconds), median and longest.\n")
     print("| row | kills | detection | stopped | whole |\n" + "|---" * 5 + "|", flush=True)
-    for protocol in args.protocols or row_names(args.weft):
-        samples = measure(args, protocol)
+    kinds = {", a compute node": "compute_nodes", ", a memory node": "data_nodes"} if args.memory else {"": "data_nodes"}
+    for protocol, kind in itertools.product(args.protocols or row_names(args.weft), kinds):
+        samples = measure(args, protocol, kinds[kind])
 
-        def two(column, scale, digits):
+        def two(column, scale, digits, samples=samples):
             values = [s[column] * scale for s in samples]
             return f"{statistics.median(values):.{digits}f} / {max(values):.{digits}f}" if values else ""
 
-        print(f"| {protocol} | {len(samples)} | {two(0, 1000, 1)} | {two(1, 1000, 1)} | {two(2, 1, 2)} |", flush=True)
+        print(f"| {protocol}{kind} | {len(samples)} | {two(0, 1000, 1)} | {two(1, 1000, 1)} | {two(2, 1, 2)} |", flush=True)
 
 
 if __name__ == "__main__":

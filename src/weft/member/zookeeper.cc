@@ -266,10 +266,21 @@ void ZookeeperMembership::on_read(const Answer& answer) {
   } else if (first_.empty() && !(self_ && latest_ == nullptr)) {
     start(Operation::kExists);  // a read leaves no watch on a missing node; exists does
   } else {
-    if (first_.empty()) first_ = *add_initial_member({}, *self_, options_.bootstrap);
-    creating_ = names_;
-    start(Operation::kCreate);
+    create_first();
   }
+}
+
+void ZookeeperMembership::create_first() {
+  if (first_.empty()) {
+    Result<std::string> first = add_initial_member({}, *self_, options_.bootstrap);
+    if (!first) {  // it is the only initial member, and its roles do not suffice
+      read_ns_ = clock_->now_ns() + kRecheckNs;
+      return report(read_error_, options_.path + ": " + first.error().detail);
+    }
+    first_ = std::move(*first);
+  }
+  creating_ = names_;
+  start(Operation::kCreate);
 }
 
 void ZookeeperMembership::join_initial_members(const Answer& answer) {

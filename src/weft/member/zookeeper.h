@@ -105,6 +105,7 @@ class ZookeeperMembership final : public Membership {
   void on_create(const Answer& answer);
   void on_set(const Answer& answer);
   void accept(const Answer& answer);
+  void create_first();
   void join_initial_members(const Answer& answer);
   void retry(const std::string& what, int code);
   std::string first_names(size_t count) const;  // of the path

@@ -143,6 +143,16 @@ TEST_F(Zookeeper, OfRacingFirstViewsOneIsCreated) {
   EXPECT_EQ(stranger.get(kPath), std::pair(to_json(view), 0));
 }
 
+TEST_F(Zookeeper, WhoCannotFoundAClusterAloneSaysSo) {
+  auto provider = ZookeeperMembership::open({.hosts = server_.hosts(), .path = kPath, .bootstrap = {1, 1, 1}}, &clock_);
+  ASSERT_TRUE(provider) << provider.error().text();
+  (*provider)->announce({NodeId(0), 0, NodeRoles::kData, 7, "10.0.0.1:7400", {}});
+  EXPECT_TRUE(says(*provider, "none of them runs transactions (node.roles)")) << (*provider)->status().text;
+  EXPECT_EQ((*provider)->latest(), nullptr);
+  (*provider)->announce({NodeId(0), 0, NodeRoles::kBoth, 8, "10.0.0.1:7400", {}});
+  EXPECT_TRUE(comes_true([&] { return (*provider)->latest() != nullptr; })) << (*provider)->status().text;
+}
+
 TEST_F(Zookeeper, AChangeReachesTheOthers) {
   const Provider a = begin(), b = open();
   ASSERT_TRUE(reaches(b, 1));

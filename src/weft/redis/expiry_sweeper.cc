@@ -8,6 +8,7 @@
 // Partitions whose primary runs no transactions (a memory node) are swept by the members that do, in turn
 // (View::caretaker_of): they ask for pages of keys, as SCAN does, and get through all of them within a minute, too.
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -106,40 +107,37 @@ Task<void> RedisFrontend::sweep() {
   }
 }
 
+bool RedisFrontend::sweeps_far(PartitionId partition) const {
+  const NodeId self = txn_worker_->context().self;
+  const View& view = txn_worker_->view();
+  return view.placement(partition).primary() != self && view.caretaker_of(partition) == self;
+}
+
 Task<void> RedisFrontend::sweep_far() {
-  uint64_t pages = 1;  // of the last round
   while (!txn_worker_->context().views.removed()) {
-    uint64_t counted = 0;
-    for (uint16_t p = 0; p < txn_worker_->view().partitions.size(); ++p) {
-      const PartitionId partition(p);
-      const NodeId self = txn_worker_->context().self;
-      const View& view = txn_worker_->view();
-      if (view.placement(partition).primary() == self || view.caretaker_of(partition) != self) continue;
-      uint64_t of_partition = pages;
-      Task<void> sweeping = sweep_far(partition, &of_partition);
+    const auto partitions = static_cast<uint16_t>(txn_worker_->view().partitions.size());
+    uint64_t far = 0;
+    for (uint16_t p = 0; p < partitions; ++p) far += sweeps_far(PartitionId(p)) ? 1 : 0;
+    for (uint16_t p = 0; p < partitions; ++p) {
+      if (!sweeps_far(PartitionId(p))) continue;
+      Task<void> sweeping = sweep_far(PartitionId(p), kRoundNs / std::max<uint64_t>(far, 1));
       co_await sweeping;
-      counted += of_partition;
     }
-    pages = std::max<uint64_t>(counted, 1);
-    if (counted == 0) co_await session_.sleep_ns(kLongPauseNs);
+    if (far == 0) co_await session_.sleep_ns(kLongPauseNs);
   }
 }
 
-// `pages`: of all partitions in the last round, then of this one.
-Task<void> RedisFrontend::sweep_far(PartitionId partition, uint64_t* pages) {
-  const uint64_t pause_ns = std::clamp(kRoundNs / *pages, kShortPauseNs, kLongPauseNs);
-  *pages = 0;
+// The primary's table may be of any size: after each page it pauses for the page's part of the hashes.
+Task<void> RedisFrontend::sweep_far(PartitionId partition, uint64_t round_ns) {
   uint64_t cursor = 0;
-  std::vector<std::string> expired;
   do {
-    co_await session_.sleep_ns(expired.size() >= kMuch ? kShortPauseNs : pause_ns);
     Task<std::shared_ptr<KeyPage>> scanning = session_.scan_keys(options_.table, partition, cursor, kFarKeys);
     const std::shared_ptr<KeyPage> page = co_await scanning;
-    if (!page->done) co_return;  // in the next round
-    ++*pages;
-    cursor = page->next;
+    const uint64_t hashes = page->done ? page->next - cursor : 0;  // up to the end: next is 0, and so is 2^64
+    const double part = std::ldexp(static_cast<double>(hashes == 0 ? UINT64_MAX : hashes), -64);
+    cursor = page->done ? page->next : 0;  // else in the next round
     const int64_t now_ms = wall_us() / 1000;
-    expired.clear();
+    std::vector<std::string> expired;
     for (const KeyItem& item : page->items) {
       const int64_t deadline_ms = parse_value(item.value_prefix).deadline_ms;
       if (deadline_ms == kNoDeadline) continue;
@@ -151,6 +149,8 @@ Task<void> RedisFrontend::sweep_far(PartitionId partition, uint64_t* pages) {
     }
     Task<void> deleting = delete_all(expired);
     co_await deleting;
+    const auto pause_ns = static_cast<uint64_t>(part * static_cast<double>(round_ns));
+    co_await session_.sleep_ns(std::clamp(expired.size() >= kMuch ? 0 : pause_ns, kShortPauseNs, kLongPauseNs));
   } while (cursor != 0);
 }
 

@@ -337,7 +337,8 @@ class RedisFrontend final : public ConnectionPoller, public WakeupSource {
   void start_expiry();
   Task<void> sweep();
   Task<void> sweep_far();
-  Task<void> sweep_far(PartitionId partition, uint64_t* pages);
+  Task<void> sweep_far(PartitionId partition, uint64_t round_ns);
+  bool sweeps_far(PartitionId partition) const;
   Task<void> expire_due();
   void examine_cell(size_t cell, std::vector<std::string>* expired);
   Task<void> delete_all(std::vector<std::string> keys);
