@@ -32,7 +32,7 @@ void hot_cluster(SimConfig& config) {
   config.answer_ns = 0;
   config.visitors = false;
   config.workload.clients = 8;
-  config.workload.txns = kSanitized ? 60 : 400;
+  config.workload.txns = kSanitized ? 200 : 400;
 }
 
 struct Part {
@@ -46,7 +46,7 @@ constexpr Part kParts[] = {
 
 template <class Make>
 SimulatedFigures measure(const Part& part, const char* protocol, Make make) {
-  SimulatedFigures figures;
+  SimulatedFigures figures{.from_ns = 8'000'000};  // until then the workers learn
   SimOptions options;
   options.protocol = protocol;
   options.workload = SimWorkload::kTpcc;  // none of the simulator's own
@@ -64,7 +64,7 @@ SimulatedFigures measure(const Part& part, const char* protocol, Make make) {
               protocol, part.name, static_cast<double>(figures.aborted) / static_cast<double>(figures.committed),
               static_cast<double>(figures.latency_ns.quantile(0.5)) / 1e3,
               static_cast<double>(figures.latency_ns.quantile(0.99)) / 1e3,
-              static_cast<double>(figures.committed) * 1e6 / static_cast<double>(run.result.virtual_ns));
+              static_cast<double>(run.result.committed) * 1e6 / static_cast<double>(run.result.virtual_ns));
   return figures;
 }
 
@@ -77,7 +77,7 @@ TEST(Conflicts, AHotMicroAbortsLessWithAvoidance) {
     const auto micro = [] { return std::make_unique<Micro>(2, 2, 1'000, 0.99); };
     const double before = aborts_per_commit(measure(kParts[0], protocol, micro));
     EXPECT_LT(aborts_per_commit(measure(kParts[1], protocol, micro)), before);
-    for (size_t i = 2; i < std::size(kParts); ++i) measure(kParts[i], protocol, micro);
+    for (size_t i = 2; i < std::size(kParts) && !kSanitized; ++i) measure(kParts[i], protocol, micro);
   }
 }
 
@@ -86,7 +86,7 @@ TEST(Conflicts, AHotSmallBankAbortsLessWithAvoidance) {
     const auto smallbank = [] { return std::make_unique<SmallBank>(1'000, Skew::kHot, SmallBank::kValueBytes); };
     const double before = aborts_per_commit(measure(kParts[0], protocol, smallbank));
     EXPECT_LT(aborts_per_commit(measure(kParts[1], protocol, smallbank)), before);
-    for (size_t i = 2; i < std::size(kParts); ++i) measure(kParts[i], protocol, smallbank);
+    for (size_t i = 2; i < std::size(kParts) && !kSanitized; ++i) measure(kParts[i], protocol, smallbank);
   }
 }
 

@@ -44,7 +44,7 @@ class Simulated final : public sim::Workload {
   Task<void> one(sim::Client* client, Session session, Call call);
   Task<Outcome> audit(sim::Client* client, Session session, RetryPolicy policy);
   void note(const Call& call, const Effect& effect, const Outcome& outcome);
-  void measure(const Outcome& outcome, uint64_t latency_ns);
+  void measure(const Outcome& outcome, uint64_t started_ns, uint64_t now_ns);
 
   const std::unique_ptr<bench::Workload> workload_;
   SimulatedFigures* const figures_;  // may be nullptr
@@ -74,11 +74,11 @@ void Simulated::note(const Call& call, const Effect& effect, const Outcome& outc
   if (outcome.committed() || no) --tally_.failed;
 }
 
-void Simulated::measure(const Outcome& outcome, uint64_t latency_ns) {
-  if (figures_ == nullptr) return;
+void Simulated::measure(const Outcome& outcome, uint64_t started_ns, uint64_t now_ns) {
+  if (figures_ == nullptr || started_ns < figures_->from_ns) return;
   figures_->committed += outcome.committed() ? 1 : 0;
   figures_->aborted += outcome.kind == OutcomeKind::kAborted ? 1 : 0;
-  if (outcome.committed()) figures_->latency_ns.record(latency_ns);
+  if (outcome.committed()) figures_->latency_ns.record(now_ns - started_ns);
 }
 
 Task<void> Simulated::one(sim::Client* client, Session session, Call call) {
@@ -91,7 +91,7 @@ Task<void> Simulated::one(sim::Client* client, Session session, Call call) {
     Effect effect;
     Task<Outcome> work = workload_->attempt(session, call, effect);
     const Outcome outcome = co_await work;
-    measure(outcome, session.now_ns() - started_ns);
+    measure(outcome, started_ns, session.now_ns());
     uint64_t wait_ns = 0;
     const bool no = outcome.kind == OutcomeKind::kAborted && effect.refused && !code_retryable(outcome.code);
     if (outcome.committed() || no || !again(session, outcome, policy, attempt, began_ns, &wait_ns)) {

@@ -9,8 +9,10 @@
 
 namespace weft::bench {
 
-// What became of the transactions of a run, in virtual time. Latency counts from the first attempt.
+// What became of the transactions of a run that began at `from_ns` of virtual time or later. Latency counts from the
+// first attempt.
 struct SimulatedFigures {
+  uint64_t from_ns = 0;
   uint64_t committed = 0, aborted = 0;  // aborted counts attempts
   Histogram latency_ns;
 };
