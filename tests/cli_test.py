@@ -60,20 +60,6 @@ class BadRequests(unittest.TestCase):
     def test_protocols(self):
         self.refused("bench", "smallbank", "--protocol", "dnl3", says=["dnl3", *PROTOCOLS])
 
-    def test_verbs(self):
-        for kind in ["read", "write", "cas", "faa"]:
-            for fabric in ["local", "shm", "tcp"]:
-                found = self.measured("verbs", "--kind", kind, "--fabric", fabric, "--depth", "4", "--threads", "2",
-                                      "--seconds", "0.2", "--warmup", "0")
-                self.assertEqual((found["kind"], found["fabric"], found["bytes"], found["depth"], found["threads"]),
-                                 (kind, fabric, 8, 4, 2))
-                self.assertEqual((found["wrong"], found["verb_limit"]), ("", 0))
-        found = self.measured("verbs", "--bytes", "4096", "--verb-credit", "2", "--seconds", "0.2", "--warmup", "0")
-        self.assertEqual((found["kind"], found["bytes"], found["verb_limit"]), ("read", 4096, 2))
-        done = weft("bench", "verbs", "--kind", "faa", "--seconds", "0.1", "--warmup", "0")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("the words' sum is the number of operations", done.stdout)
-
     def test_sizes(self):
         self.refused("bench", "smallbank", "--nodes", "0", says=["nodes", "0"])
         self.refused("bench", "smallbank", "--nodes", "64", says=["nodes", "64", "63"])
@@ -131,7 +117,7 @@ class BadRequests(unittest.TestCase):
         self.refused("bench", "verbs", "--bytes", "65537", says=["--bytes 65537", "8 to 65536"])
         self.refused("bench", "verbs", "--kind", "cas", "--bytes", "16", says=["--bytes 16", "cas", "8 bytes"])
         self.refused("bench", "verbs", "--depth", "1025", says=["--depth 1025", "1 to 1024"])
-        self.refused("bench", "verbs", "--threads", "64", says=["--threads 64"])
+        self.refused("bench", "verbs", "--threads", "1000", says=["--threads 1000: there can be 1 to"])
         self.refused("bench", "verbs", "--verb-credit", "4097", says=["4097", "1 to 4096"])
         self.refused("bench", "verbs", "--protocol", "drtmr", says=["--protocol does not go with `bench verbs`"])
         self.refused("bench", "tatp", "--depth", "8", says=["--depth goes with verbs", "not with tatp"])
@@ -209,6 +195,20 @@ class Bench(unittest.TestCase):
     def test_switches(self):
         found = self.measured("smallbank", "--off", "network-batching,table-batching,local-reads", *SMALL)
         self.assertLessEqual(found["nw_batch"], 1)
+
+    def test_verbs(self):
+        for kind in ["read", "write", "cas", "faa"]:
+            for fabric in ["local", "shm", "tcp"]:
+                found = self.measured("verbs", "--kind", kind, "--fabric", fabric, "--depth", "4", "--threads", "2",
+                                      "--seconds", "0.2", "--warmup", "0")
+                self.assertEqual((found["kind"], found["fabric"], found["bytes"], found["depth"], found["threads"]),
+                                 (kind, fabric, 8, 4, 2))
+                self.assertEqual((found["wrong"], found["verb_limit"]), ("", 0))
+        found = self.measured("verbs", "--bytes", "4096", "--verb-credit", "2", "--seconds", "0.2", "--warmup", "0")
+        self.assertEqual((found["kind"], found["bytes"], found["verb_limit"]), ("read", 4096, 2))
+        done = weft("bench", "verbs", "--kind", "faa", "--seconds", "0.1", "--warmup", "0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the words' sum is the number of operations", done.stdout)
 
     def test_sizes(self):
         found = self.measured("micro-1-0", "--nodes", "5", "--replicas", "2", "--threads", "1", *SMALL)

@@ -48,6 +48,7 @@ template <class Make>
 SimulatedFigures measure(const Part& part, const char* protocol, Make make) {
   SimulatedFigures figures{.from_ns = 8'000'000};  // until then the workers learn
   SimOptions options;
+  options.divided = false;
   options.protocol = protocol;
   options.workload = SimWorkload::kTpcc;  // none of the simulator's own
   options.workload_of = [&](sim::WorkloadContext* context) { return simulated(context, make(), &figures); };

@@ -23,7 +23,7 @@ struct VerbCreditOptions {
   uint64_t period_ns = 8'000'000;
   uint32_t stable_periods = 60;
   uint32_t completions_min = 1000;  // in a period; a worker that completes fewer is idle
-  PlantedBugs bugs;
+  PlantedBugs bugs{};
 };
 
 class VerbCredit {

@@ -201,10 +201,10 @@ VerbIssuer::Flushed VerbIssuer::flush_peer(NodeId id, Kinds kinds, uint64_t now_
   Peer& peer = peers_[id.value];
   if (peer.queued.first == kNone && peer.urgent.first == kNone) return Flushed::kAll;
   Batch& batch = batch_;
-  batch.lacks_credit = false;
   bool any = false;
   for (;;) {
     batch.verbs = batch.bytes = 0;
+    batch.lacks_credit = false;
     const bool any_urgent = peer.urgent.first != kNone && kinds != Kinds::kOther;
     size_t urgent = any_urgent ? gather(peer.urgent, kinds, batch) : 0;
     size_t others = kinds != Kinds::kUrgent ? gather(peer.queued, kinds, batch) : 0;

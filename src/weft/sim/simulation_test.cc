@@ -51,6 +51,7 @@ TEST(SimConfig, WhatIsFixedLeavesTheRestAsItWas) {
   fixed.options.protocol = free.options.protocol;
   fixed.faults = free.faults;
   fixed.workload.conserving = free.workload.conserving;  // runs with recovery only move money
+  fixed.options.verb_credit = free.options.verb_credit;  // of rows with verbs
   EXPECT_EQ(fixed.text(), free.text());
 }
 
