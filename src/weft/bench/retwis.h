@@ -14,8 +14,8 @@
 // the one before: no update was lost. Transactions verify the records that they read, too.
 #pragma once
 
-#include "weft/bench/workload.h"
 #include "weft/base/zipf.h"
+#include "weft/bench/workload.h"
 
 namespace weft::bench {
 

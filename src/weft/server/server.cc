@@ -345,6 +345,12 @@ bool Server::fully_replicated(const View& view) const {
   return view.fully_replicated() && view.members.size() >= static_cast<size_t>(options_.initial_members);
 }
 
+std::string Server::unavailable_reason(const View& view) const {
+  const std::string of_agent = agent_->unavailable_reason();
+  if (!of_agent.empty() || view.runs_transactions()) return of_agent;
+  return "no node of the view runs transactions; one that joins finds all that was committed";
+}
+
 // From any thread, when there is a node.
 NodeStats Server::node_stats() const {
   NodeStats out = node_stats_of(*node_);
@@ -352,10 +358,7 @@ NodeStats Server::node_stats() const {
   out.fabric = interconnect_->name();
   out.own_doorbells = interconnect_->own_doorbells();
   out.membership = membership_->state();
-  out.unavailable_reason = agent_->unavailable_reason();
-  if (out.unavailable_reason.empty() && !out.view->runs_transactions()) {
-    out.unavailable_reason = "no node of the view runs transactions; one that joins finds all that was committed";
-  }
+  out.unavailable_reason = unavailable_reason(*out.view);
   // A view change ends all leases, and a node that has just started has none yet.
   const uint64_t lease_ns = std::max({node_->state().lease.until_ns(), out.change.adopted_ns, started_ns_});
   const uint64_t now_ns = clock_->now_ns();
@@ -386,7 +389,11 @@ void Server::log_changes() {
     said = std::move(text);
     if (!said.empty()) options_.events->emit(level, event, {{"why", said}});
   };
-  if (node_ != nullptr) log_if_changed(logged_unavailable_, agent_->unavailable_reason(), Level::kError, "stopped");
+  if (node_ != nullptr) {
+    const std::shared_ptr<const View> view = node_->state().views.published();
+    const View& known = view != nullptr ? *view : node_->first_view();
+    log_if_changed(logged_unavailable_, unavailable_reason(known), Level::kError, "stopped");
+  }
   log_if_changed(logged_membership_error_, membership_->status_error(), Level::kWarn, "membership_trouble");
   log_if_changed(logged_rejected_view_, rejected_view_reason_, Level::kWarn, "view_not_taken");
 }

@@ -107,6 +107,7 @@ class Server final : private Environment {
   void log_view(const View& view) const;
   void log_changes();
   void release_memory();
+  std::string unavailable_reason(const View& view) const;  // empty: it is available
   NodeStats node_stats() const;
   bool fully_replicated(const View& view) const;
   void wait(int stop_fd);
