@@ -346,7 +346,7 @@ bool Server::fully_replicated(const View& view) const {
 }
 
 std::string Server::unavailable_reason(const View& view) const {
-  const std::string of_agent = agent_->unavailable_reason();
+  std::string of_agent = agent_->unavailable_reason();
   if (!of_agent.empty() || view.runs_transactions()) return of_agent;
   return "no node of the view runs transactions; one that joins finds all that was committed";
 }
